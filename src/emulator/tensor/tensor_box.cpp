@@ -1,0 +1,281 @@
+#include "emulator/tensor/tensor_box.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace ptxbench::emulator {
+namespace {
+
+constexpr std::uint32_t kChunk = 16;
+constexpr std::size_t kMaxRowBytes = 256 * 8;
+
+struct Row {
+  std::uint32_t shared_address;  // before swizzling
+  std::uint64_t global_address;  // of the element at coordinate 0 of the box, wherever that is
+  bool in_bounds;                // in every dimension but the innermost
+};
+
+/// In-bounds elements of every row: [first, last) counted from the box's start.
+struct InnerRange {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+InnerRange inner_range(const TensorMap& map, const BoxGeometry& geometry, const BoxCoordinates& coordinates) {
+  const std::int64_t start = coordinates[0];
+  const auto count = static_cast<std::int64_t>(geometry.counts[0]);
+  const std::int64_t first = std::clamp<std::int64_t>(-start, 0, count);
+  const std::int64_t last = std::clamp<std::int64_t>(static_cast<std::int64_t>(map.global_dims[0]) - start, first, count);
+  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
+}
+
+template <class Visit>
+void for_each_row(const TensorMap& map, const BoxGeometry& geometry, const BoxCoordinates& coordinates,
+                  std::uint32_t shared_address, Visit&& visit) {
+  std::array<std::int64_t, kMaxTensorRank> start{};
+  std::array<std::int64_t, kMaxTensorRank> step{};
+  std::array<std::int64_t, kMaxTensorRank> extent{};
+  std::array<std::uint64_t, kMaxTensorRank> stride{};
+  for (unsigned i = 1; i < kMaxTensorRank; ++i) {
+    const bool used = i < map.rank;
+    start[i] = used ? coordinates[i] : 0;
+    step[i] = used ? map.element_strides[i] : 1;
+    extent[i] = used ? static_cast<std::int64_t>(map.global_dims[i]) : 1;
+    stride[i] = used ? map.global_strides[i - 1] : 0;
+  }
+  const std::uint64_t origin =
+      map.global_address + static_cast<std::uint64_t>(static_cast<std::int64_t>(coordinates[0]) * element_bytes(map.data_type));
+  Row row{shared_address, 0, false};
+  for (std::uint32_t i4 = 0; i4 < geometry.counts[4]; ++i4) {
+    const std::int64_t c4 = start[4] + step[4] * i4;
+    for (std::uint32_t i3 = 0; i3 < geometry.counts[3]; ++i3) {
+      const std::int64_t c3 = start[3] + step[3] * i3;
+      for (std::uint32_t i2 = 0; i2 < geometry.counts[2]; ++i2) {
+        const std::int64_t c2 = start[2] + step[2] * i2;
+        const bool plane_in_bounds = c4 >= 0 && c4 < extent[4] && c3 >= 0 && c3 < extent[3] && c2 >= 0 && c2 < extent[2];
+        const std::uint64_t plane = origin + static_cast<std::uint64_t>(c4) * stride[4] +
+                                    static_cast<std::uint64_t>(c3) * stride[3] + static_cast<std::uint64_t>(c2) * stride[2];
+        std::int64_t c1 = start[1];
+        for (std::uint32_t i1 = 0; i1 < geometry.counts[1]; ++i1, c1 += step[1]) {
+          row.in_bounds = plane_in_bounds && c1 >= 0 && c1 < extent[1];
+          row.global_address = plane + static_cast<std::uint64_t>(c1) * stride[1];
+          visit(row);
+          row.shared_address += geometry.row_pitch;
+        }
+      }
+    }
+  }
+}
+
+inline void copy_chunk(std::byte* destination, const std::byte* source) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), _mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));
+}
+
+/// Moves one full row between a linear buffer and its swizzled place; `load` writes shared memory.
+template <bool load>
+inline void move_row(TensorSwizzle swizzle, std::byte* shared_base, std::uint32_t shared_address, std::byte* linear,
+                     std::uint32_t bytes) {
+  if (swizzle == TensorSwizzle::none) {
+    std::memcpy(load ? shared_base + shared_address : linear, load ? linear : shared_base + shared_address, bytes);
+    return;
+  }
+  for (std::uint32_t offset = 0; offset < bytes; offset += kChunk) {
+    std::byte* shared = shared_base + swizzle_address(swizzle, shared_address + offset);
+    copy_chunk(load ? shared : linear + offset, load ? linear + offset : shared);
+  }
+}
+
+/// The common tile: a row fills the 128-byte span, so one XOR constant serves its eight chunks.
+template <bool load>
+inline void move_row_128(std::byte* shared_base, std::uint32_t shared_address, std::byte* linear) {
+  const std::uint32_t flip = (shared_address >> 3) & 0x70U;
+  std::byte* shared = shared_base + shared_address;
+  for (std::uint32_t offset = 0; offset < 128; offset += kChunk) {
+    copy_chunk(load ? shared + (offset ^ flip) : linear + offset, load ? linear + offset : shared + (offset ^ flip));
+  }
+}
+
+void fill_out_of_bounds(const TensorMap& map, std::byte* destination, std::size_t bytes) {
+  // The NaN fill is the all-ones pattern in every floating type.
+  std::memset(destination, map.oob_fill == TensorOobFill::nan ? 0xff : 0, bytes);
+}
+
+}  // namespace
+
+BoxGeometry box_geometry(const TensorMap& map) {
+  BoxGeometry geometry;
+  geometry.counts[0] = map.box_dims[0];
+  geometry.rows = 1;
+  for (unsigned i = 1; i < map.rank; ++i) {
+    const std::uint32_t step = map.element_strides[i];
+    geometry.counts[i] = (map.box_dims[i] + step - 1) / step;
+    geometry.rows *= geometry.counts[i];
+  }
+  geometry.row_bytes = geometry.counts[0] * element_bytes(map.data_type);
+  geometry.row_pitch = geometry.row_bytes;
+  geometry.shared_bytes = geometry.rows * geometry.row_pitch;
+  geometry.transfer_bytes = geometry.rows * geometry.row_bytes;
+  return geometry;
+}
+
+Result<void> check_box(const TensorMap& map, unsigned instruction_rank, std::uint32_t shared_address,
+                       std::uint32_t shared_bytes) {
+  if (auto valid = validate(map); !valid) {
+    return valid;
+  }
+  if (map.interleave != TensorInterleave::none) {
+    return input_error("unsupported: tensor maps with an interleaved layout are not modelled");
+  }
+  if (map.rank != instruction_rank) {
+    return input_error("the instruction is {}-dimensional but its tensor map has rank {}", instruction_rank, map.rank);
+  }
+  if (shared_address % 128 != 0) {
+    return input_error("shared address {:#x} of a tensor copy must be a multiple of 128 bytes", shared_address);
+  }
+  const BoxGeometry geometry = box_geometry(map);
+  if (std::uint64_t{shared_address} + geometry.shared_bytes > shared_bytes) {
+    return input_error("a box of {} bytes at shared address {:#x} exceeds the {} bytes of shared memory",
+                       geometry.shared_bytes, shared_address, shared_bytes);
+  }
+  return {};
+}
+
+void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
+              std::uint32_t shared_address, GlobalWindow global) {
+  const BoxGeometry geometry = box_geometry(map);
+  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const std::uint32_t bytes = geometry.row_bytes;
+  if (inner.first == 0 && inner.last == geometry.counts[0]) {
+    std::byte filler[kMaxRowBytes];
+    fill_out_of_bounds(map, filler, bytes);
+    if (map.swizzle == TensorSwizzle::bytes128 && bytes == 128) {
+      for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+        move_row_128<true>(shared.base, row.shared_address, row.in_bounds ? global.host(row.global_address) : filler);
+      });
+      return;
+    }
+    for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+      move_row<true>(map.swizzle, shared.base, row.shared_address,
+                     row.in_bounds ? global.host(row.global_address) : filler, bytes);
+    });
+    return;
+  }
+  std::byte buffer[kMaxRowBytes];
+  const std::uint32_t size = element_bytes(map.data_type);
+  const std::uint32_t first = inner.first * size;
+  const std::uint32_t length = (inner.last - inner.first) * size;
+  for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+    fill_out_of_bounds(map, buffer, bytes);
+    if (row.in_bounds && length != 0) {
+      std::memcpy(buffer + first, global.host(row.global_address + first), length);
+    }
+    move_row<true>(map.swizzle, shared.base, row.shared_address, buffer, bytes);
+  });
+}
+
+void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
+               std::uint32_t shared_address, GlobalWindow global) {
+  const BoxGeometry geometry = box_geometry(map);
+  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const std::uint32_t bytes = geometry.row_bytes;
+  if (inner.first == 0 && inner.last == geometry.counts[0]) {
+    for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+      if (row.in_bounds) {
+        move_row<false>(map.swizzle, shared.base, row.shared_address, global.host(row.global_address), bytes);
+      }
+    });
+    return;
+  }
+  std::byte buffer[kMaxRowBytes];
+  const std::uint32_t size = element_bytes(map.data_type);
+  const std::uint32_t first = inner.first * size;
+  const std::uint32_t length = (inner.last - inner.first) * size;
+  if (length == 0) {
+    return;
+  }
+  for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+    if (row.in_bounds) {
+      move_row<false>(map.swizzle, shared.base, row.shared_address, buffer, bytes);
+      std::memcpy(global.host(row.global_address + first), buffer + first, length);
+    }
+  });
+}
+
+void reduce_box(BulkReduction operation, const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
+                std::uint32_t shared_address, GlobalWindow global) {
+  const BoxGeometry geometry = box_geometry(map);
+  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const std::uint32_t size = element_bytes(map.data_type);
+  if (inner.first == inner.last) {
+    return;
+  }
+  std::byte buffer[kMaxRowBytes];
+  for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+    if (row.in_bounds) {
+      move_row<false>(map.swizzle, shared.base, row.shared_address, buffer, geometry.row_bytes);
+      reduce_elements(operation, map.data_type, global.host(row.global_address + inner.first * size),
+                      buffer + inner.first * size, inner.last - inner.first);
+    }
+  });
+}
+
+void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, std::uint32_t shared_address,
+                      bool merge_swizzled, const std::function<void(const BoxRun&)>& visit) {
+  const BoxGeometry geometry = box_geometry(map);
+  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const std::uint32_t size = element_bytes(map.data_type);
+  const std::uint32_t first = inner.first * size;
+  const std::uint32_t last = inner.last * size;
+  if (first == last) {
+    return;
+  }
+  const bool full_span = first == 0 && last == geometry.row_bytes && geometry.row_bytes == swizzle_span(map.swizzle);
+  const bool whole_rows = map.swizzle == TensorSwizzle::none || (merge_swizzled && full_span);
+  for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
+    if (!row.in_bounds) {
+      return;
+    }
+    if (whole_rows) {
+      visit({row.global_address + first, row.shared_address + first, last - first});
+      return;
+    }
+    for (std::uint32_t offset = first; offset < last;) {
+      const std::uint32_t end = std::min(last, (offset / kChunk + 1) * kChunk);
+      visit({row.global_address + offset, swizzle_address(map.swizzle, row.shared_address + offset), end - offset});
+      offset = end;
+    }
+  });
+}
+
+void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates,
+                           const std::function<void(std::uint64_t, std::uint64_t)>& visit) {
+  const BoxGeometry geometry = box_geometry(map);
+  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const std::uint32_t size = element_bytes(map.data_type);
+  const std::uint64_t length = (inner.last - inner.first) * std::uint64_t{size};
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  for_each_row(map, geometry, coordinates, 0, [&](const Row& row) {
+    if (!row.in_bounds || length == 0) {
+      return;
+    }
+    const std::uint64_t address = row.global_address + inner.first * std::uint64_t{size};
+    if (address == end && start != end) {
+      end += length;
+      return;
+    }
+    if (start != end) {
+      visit(start, end - start);
+    }
+    start = address;
+    end = address + length;
+  });
+  if (start != end) {
+    visit(start, end - start);
+  }
+}
+
+}  // namespace ptxbench::emulator

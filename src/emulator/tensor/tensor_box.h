@@ -1,0 +1,105 @@
+#pragma once
+
+#include "base/error.h"
+#include "emulator/tensor/tensor_map.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace ptxbench::emulator {
+
+/// Box coordinates of a cp.async.bulk.tensor, innermost first; entries beyond the rank are ignored.
+using BoxCoordinates = std::array<std::int32_t, kMaxTensorRank>;
+
+/// How the host reaches device memory: byte at device address `a` lives at `base + a` (wrapping arithmetic). The
+/// caller has checked that every in-bounds run (see for_each_box_run) is backed by memory.
+struct GlobalWindow {
+  std::byte* base = nullptr;
+  std::byte* host(std::uint64_t address) const {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + address);
+  }
+};
+
+/// The shared-memory window of one CTA: byte at shared address `a` lives at `base + a`.
+struct SharedWindow {
+  std::byte* base = nullptr;
+  std::uint32_t bytes = 0;
+};
+
+/// What a map's box looks like once element strides and padding are applied.
+struct BoxGeometry {
+  std::array<std::uint32_t, kMaxTensorRank> counts{1, 1, 1, 1, 1};  ///< elements moved per dimension
+  std::uint32_t row_bytes = 0;       ///< innermost run, a multiple of 16
+  std::uint32_t row_pitch = 0;       ///< distance of consecutive rows in shared memory
+  std::uint32_t rows = 0;
+  std::uint32_t shared_bytes = 0;    ///< extent in shared memory
+  std::uint32_t transfer_bytes = 0;  ///< what complete_tx counts: the full box, even where it is clipped
+};
+BoxGeometry box_geometry(const TensorMap& map);
+
+/// Everything that makes a box transfer impossible: a map that breaks the encode rules (after tensormap.replace), an
+/// instruction of another rank, a shared address not aligned to 128 bytes, shared memory too small, an unsupported
+/// layout. Bounds of the tensor are not errors: out-of-bounds elements are filled or dropped.
+Result<void> check_box(const TensorMap& map, unsigned instruction_rank, std::uint32_t shared_address,
+                       std::uint32_t shared_bytes);
+
+/// XOR swizzle of a shared address (PTX ISA, "Swizzling Modes"): bits 4..6 ^= bits 7..9 for 128 bytes, bits 4..5 ^=
+/// bits 7..8 for 64, bit 4 ^= bit 7 for 32. An involution that depends on absolute shared addresses.
+constexpr std::uint32_t swizzle_address(TensorSwizzle swizzle, std::uint32_t address) {
+  switch (swizzle) {
+    case TensorSwizzle::bytes32: return address ^ ((address >> 3) & 0x10U);
+    case TensorSwizzle::bytes64: return address ^ ((address >> 3) & 0x30U);
+    case TensorSwizzle::bytes128: return address ^ ((address >> 3) & 0x70U);
+    default: return address;
+  }
+}
+
+/// Tile mode cp.async.bulk.tensor global -> shared. The box is dense in shared memory from `shared_address` on, rows
+/// swizzled; elements outside the tensor become zero or, with the NaN fill, the type's all-ones NaN.
+/// Precondition: check_box passed.
+void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
+              std::uint32_t shared_address, GlobalWindow global);
+
+/// Tile mode cp.async.bulk.tensor shared -> global: elements outside the tensor are dropped.
+void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
+               std::uint32_t shared_address, GlobalWindow global);
+
+/// `.redOp` of cp.reduce.async.bulk{.tensor}.
+enum class BulkReduction : std::uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_xor };
+const char* to_string(BulkReduction operation);
+
+/// Whether PTX allows the pair for cp.reduce.async.bulk; the error names both.
+Result<void> check_reduction(BulkReduction operation, TensorDataType type);
+
+/// destination[i] = destination[i] op source[i] for `count` elements of `type`, unaligned pointers allowed. f32 add
+/// flushes subnormal inputs and results to sign-preserving zero; f16 and bf16 add keep them (.noftz) and round to
+/// nearest even. Precondition: check_reduction passed.
+void reduce_elements(BulkReduction operation, TensorDataType type, std::byte* destination, const std::byte* source,
+                     std::size_t count);
+
+/// cp.reduce.async.bulk.tensor shared -> global: like store_box with a read-modify-write per element, each atomic
+/// on its own as far as the caller serialises reductions.
+void reduce_box(BulkReduction operation, const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
+                std::uint32_t shared_address, GlobalWindow global);
+
+/// A contiguous piece of a box: `bytes` at `global_address` exchanged with shared memory.
+struct BoxRun {
+  std::uint64_t global_address = 0;
+  std::uint32_t shared_address = 0;
+  std::uint32_t bytes = 0;
+};
+
+/// Calls `visit` for every in-bounds run, in increasing shared order, for bounds checks and the hazard checker. A run
+/// covers at most one row. With a swizzle the runs are single 16-byte chunks (or the in-bounds part of one) unless
+/// `merge_swizzled` is set: then a row that fills its whole swizzle span is one run, whose bytes are exchanged as a
+/// set, not in order.
+void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, std::uint32_t shared_address,
+                      bool merge_swizzled, const std::function<void(const BoxRun&)>& visit);
+
+/// Calls `visit(global_address, bytes)` for the in-bounds global ranges, rows that touch merged into one.
+void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates,
+                           const std::function<void(std::uint64_t, std::uint64_t)>& visit);
+
+}  // namespace ptxbench::emulator

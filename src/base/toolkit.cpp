@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -35,7 +35,7 @@ Result<CudaToolkit> open_toolkit(const fs::path& root, std::string origin) {
   toolkit.root = root;
   toolkit.nvcc = root / "bin" / "nvcc";
   toolkit.origin = std::move(origin);
-  if (!exists(toolkit.nvcc)) return infrastructure_error("{} ({}): no bin/nvcc", root.string(), toolkit.origin);
+  if (!is_there(toolkit.nvcc)) return infrastructure_error("{} ({}): no bin/nvcc", root.string(), toolkit.origin);
   ProcessOptions options;
   options.argv = {toolkit.nvcc.string(), "--version"};
   options.wall_limit = std::chrono::seconds(30);
@@ -57,7 +57,7 @@ Result<CudaToolkit> open_toolkit(const fs::path& root, std::string origin) {
 
 fs::path CudaToolkit::library_dir() const {
   for (const char* name : {"lib64", "lib", "targets/x86_64-linux/lib"}) {
-    if (exists(root / name / "libcudart.so") || exists(root / name / "libcudart.so.13")) return root / name;
+    if (is_there(root / name / "libcudart.so") || is_there(root / name / "libcudart.so.13")) return root / name;
   }
   return root / "lib64";
 }
@@ -94,7 +94,7 @@ Result<CudaToolkit> find_cuda_toolkit() {
   if (!own.empty()) places.emplace_back(own, ".deps/cuda");
   std::string tried;
   for (const auto& [root, origin] : places) {
-    if (!exists(root / "bin" / "nvcc")) continue;
+    if (!is_there(root / "bin" / "nvcc")) continue;
     auto toolkit = open_toolkit(root, origin);
     if (toolkit) return toolkit;
     tried += "; " + toolkit.error().message;
@@ -119,7 +119,7 @@ Result<TvmFfi> find_tvm_ffi() {
   TvmFfi ffi;
   ffi.include = root / "include";
   ffi.library = root / "lib" / "libtvm_ffi.so";
-  if (!exists(ffi.include / "tvm" / "ffi" / "tvm_ffi.h") || !exists(ffi.library)) {
+  if (!is_there(ffi.include / "tvm" / "ffi" / "tvm_ffi.h") || !is_there(ffi.library)) {
     return infrastructure_error("TVM-FFI is not in {}: run scripts/setup.sh{}", root.string(),
                                 own.empty() ? "" : ", or correct PTXBENCH_TVM_FFI");
   }

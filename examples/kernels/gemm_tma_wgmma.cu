@@ -105,6 +105,13 @@ __device__ __forceinline__ void multiply(float (&d)[64], uint64_t a, uint64_t b,
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 
+// Keeps the compiler from moving accesses to the accumulators across this point: it does not know that wgmma works on
+// them between its issue and the wait.
+__device__ __forceinline__ void pin(float (&d)[64]) {
+#pragma unroll
+  for (int i = 0; i < 64; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
 // Stores one warpgroup's 64x128 result. In a wgmma accumulator, registers 4j .. 4j+3 of a thread are columns 8j + 2q
 // and 8j + 2q + 1 of row r, then the same columns of row r + 8, with q the lane's place in its quad.
 __device__ __forceinline__ void store_half(__nv_bfloat16* c, const float (&d)[64], int row0, int col0, int m, int n) {
@@ -163,6 +170,8 @@ __global__ void __launch_bounds__(kThreads)
     barrier_wait(full, static_cast<uint32_t>(slice & 1));
     __syncwarp();  // the leader may have left the loop alone; wgmma needs whole warps
 
+    pin(upper);
+    pin(lower);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kTileK / 16; ++step) {
@@ -173,6 +182,8 @@ __global__ void __launch_bounds__(kThreads)
     }
     wgmma_commit();
     wgmma_wait_all();
+    pin(upper);
+    pin(lower);
     // All four warps have read the boxes: the copy engine may overwrite them. Both sides are async-proxy accesses, so
     // no proxy fence is due.
     __syncthreads();
@@ -238,6 +249,7 @@ void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c)
   __nv_bfloat16* b_data = checked_matrix(b, "B", n, k);
   __nv_bfloat16* c_data = checked_matrix(c, "C", m, n);
   if (n % kVector != 0 || k % kVector != 0) TVM_FFI_THROW(ValueError) << "N and K must be multiples of 8";
+  if (k == 0) TVM_FFI_THROW(ValueError) << "K must be positive";
   if (m == 0 || n == 0) return;
   const CUtensorMap a_map = make_tensor_map("A", a_data, m, k, kTileM);
   const CUtensorMap b_map = make_tensor_map("B", b_data, n, k, kTileN);

@@ -133,6 +133,13 @@ __device__ __forceinline__ void multiply(float (&d)[128], uint64_t a, uint64_t b
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 
+// Keeps the compiler from moving accesses to the accumulators across this point: it does not know that wgmma works on
+// them between its issue and the wait.
+__device__ __forceinline__ void pin(float (&d)[128]) {
+#pragma unroll
+  for (int i = 0; i < 128; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
 // Position in the ring of stages. `parity` is that of the phase in which the ring is being walked.
 struct RingPosition {
   uint32_t stage = 0;
@@ -165,6 +172,7 @@ __device__ __forceinline__ void consume(float (&d)[128], uint32_t ring, uint32_t
   const bool releases = threadIdx.x % 32 == 0;
   RingPosition at;
   uint32_t previous = 0;
+  pin(d);
   for (int slice = 0; slice < slices; ++slice) {
     barrier_wait(full + 8 * at.stage, at.parity);
     const uint32_t a_box = ring + at.stage * kStageBytes + static_cast<uint32_t>(half) * kHalfBytes;
@@ -184,6 +192,7 @@ __device__ __forceinline__ void consume(float (&d)[128], uint32_t ring, uint32_t
     at.advance();
   }
   wgmma_wait<0>();
+  pin(d);
   // The last stages are not refilled, so nobody waits for their release.
 }
 
@@ -237,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     float d[128];
 #pragma unroll
-    for (int i = 0; i < 128; ++i) d[i] = 0.0f;  // K = 0 must give zeros
+    for (int i = 0; i < 128; ++i) d[i] = 0.0f;
     const int half = warp / 4;
     consume(d, ring, full, empty, half, slices);
     store_half(c, d, m0 + 64 * half, n0, m, n);
@@ -300,6 +309,7 @@ void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c)
   __nv_bfloat16* b_data = checked_matrix(b, "B", n, k);
   __nv_bfloat16* c_data = checked_matrix(c, "C", m, n);
   if (n % kVector != 0 || k % kVector != 0) TVM_FFI_THROW(ValueError) << "N and K must be multiples of 8";
+  if (k == 0) TVM_FFI_THROW(ValueError) << "K must be positive";
   if (m == 0 || n == 0) return;
   const CUtensorMap a_map = make_tensor_map("A", a_data, m, k, kTileM);
   const CUtensorMap b_map = make_tensor_map("B", b_data, n, k, kTileN);

@@ -1,5 +1,6 @@
 // The smallest program that uses Hopper's copy engine and tensor cores: one CTA of one warpgroup brings a 64x64 tile of
-// A and of B into shared memory by TMA, multiplies them with four wgmma steps and stores C = A * B^T; the host checks it.
+// A and of B into shared memory by TMA, multiplies them with four wgmma steps and stores C = A * B^T. The host checks
+// the result.
 // Build: nvcc -cudart shared -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]' tma_wgmma_tile.cu -o tma_wgmma_tile
 
 #include <cuda.h>
@@ -90,6 +91,13 @@ __device__ __forceinline__ void multiply(float (&d)[32], uint64_t a, uint64_t b,
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 
+// Keeps the compiler from moving accesses to the accumulators across this point: it does not know that wgmma works on
+// them between its issue and the wait.
+__device__ __forceinline__ void pin(float (&d)[32]) {
+#pragma unroll
+  for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
 __global__ void __launch_bounds__(kThreads)
     tile_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map, float* c) {
   __shared__ __align__(1024) unsigned char a_tile[kTileBytes];
@@ -111,6 +119,7 @@ __global__ void __launch_bounds__(kThreads)
   float d[32];
 #pragma unroll
   for (int i = 0; i < 32; ++i) d[i] = 0.0f;
+  pin(d);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int step = 0; step < kSize / 16; ++step) {
@@ -120,6 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  pin(d);
 
   const int row = static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
   const int col = static_cast<int>(threadIdx.x) % 4 * 2;

@@ -206,4 +206,15 @@ Result<fs::path> home_dir() {
   return infrastructure_error("cannot find the PTXBench folder above the program; set PTXBENCH_HOME to it");
 }
 
+Result<fs::path> runtime_dir(std::string_view name) {
+  const auto program = executable_path();
+  if (!program) return tl::unexpected<Error>(program.error());
+  const fs::path beside = program->parent_path() / "lib" / name;
+  std::error_code ignored;
+  for (const fs::path& folder : {beside, program->parent_path().parent_path() / "lib" / name}) {
+    if (fs::is_directory(folder, ignored)) return folder;
+  }
+  return infrastructure_error("{} is missing: the program was moved away from its own libraries", beside.string());
+}
+
 }  // namespace ptxbench::base

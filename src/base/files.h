@@ -54,4 +54,8 @@ Result<std::filesystem::path> executable_path();
 /// that has scripts/versions.env (a checkout or an unpacked bundle), else the source tree the program was built from.
 Result<std::filesystem::path> home_dir();
 
+/// The folder `name` of shared libraries that belong to this program (stand-ins for CUDA's, say): lib/<name> beside the
+/// program in a build folder, ../lib/<name> in a bundle. Each has a folder of its own, so that none shadows another.
+Result<std::filesystem::path> runtime_dir(std::string_view name);
+
 }  // namespace ptxbench::base

@@ -67,8 +67,9 @@ bool fits(const Json& value) {
 template <class T>
 Result<T> json_as(const Json& value, std::string_view path) {
   if (!detail::fits<T>(value)) {
-    return input_error("{}: {} is needed, found {} {}", path, detail::wanted<T>(), json_type_name(value),
-                       value.is_structured() ? std::string() : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return input_error(
+        "{}: {} is needed, found {} {}", path, detail::wanted<T>(), json_type_name(value),
+        value.is_structured() ? std::string() : value.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   return value.get<T>();
 }

@@ -438,7 +438,8 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
     // Without a pidfd nothing wakes us when the child ends, so look often; else only the wall limit matters.
     std::chrono::milliseconds timeout{child.pidfd() >= 0 ? 1000 : 5};
     if (options.wall_limit) {
-      const auto left = *options.wall_limit - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started);
+      const auto left =
+          *options.wall_limit - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started);
       if (left.count() <= 0) {
         result.timed_out = true;
         break;

@@ -67,8 +67,8 @@ struct ProcessResult {
   bool stdout_truncated = false;
   bool stderr_truncated = false;
   double elapsed_seconds = 0;
-  double cpu_seconds = 0;            ///< user and system time of the child and the descendants it waited for
-  std::uint64_t max_rss_bytes = 0;   ///< largest of those processes
+  double cpu_seconds = 0;           ///< user and system time of the child and the descendants it waited for
+  std::uint64_t max_rss_bytes = 0;  ///< largest of those processes
 
   bool ok() const { return exit_code == 0 && !timed_out && !cancelled; }
   /// "exited with code 2", "was killed by signal 11 (Segmentation fault)", "was stopped after 5.00 s".

@@ -99,8 +99,8 @@ Result<CudaToolkit> find_cuda_toolkit() {
     if (toolkit) return toolkit;
     tried += "; " + toolkit.error().message;
   }
-  return infrastructure_error("no CUDA {} toolkit (nvcc): run scripts/setup.sh, or set CUDA_HOME to one{}", kCudaRelease,
-                              tried);
+  return infrastructure_error("no CUDA {} toolkit (nvcc): run scripts/setup.sh, or set CUDA_HOME to one{}",
+                              kCudaRelease, tried);
 }
 
 std::optional<fs::path> find_cuda_tool(std::string_view name, const CudaToolkit* toolkit) {

@@ -159,6 +159,12 @@ TEST_F(Files, HomeFolderIsOverridable) {
   EXPECT_FALSE(home_dir());
 }
 
+TEST_F(Files, MissingRuntimeFolderIsNamed) {
+  const auto none = runtime_dir("no-such-library");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("lib/no-such-library"));
+}
+
 TEST_F(Files, ExecutablePathIsThisTest) {
   EXPECT_THAT(executable_path().value().filename().string(), HasSubstr("base_files_test"));
 }

@@ -49,8 +49,13 @@ TEST(Hash, FileEqualsItsBytes) {
 TEST(Hash, Sha1OfKnownTextAndOfTheTraceFormatsVector) {
   EXPECT_EQ(sha1_hex("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
   // The solution hash concatenates definition, language, entry point, binding and each source's path and content.
-  const std::string head = "gemm_n7168_k5120" "cuda" "kernel.cu::run";
-  const std::string source = "kernel.cu" "// demo\n";
+  const std::string head =
+      "gemm_n7168_k5120"
+      "cuda"
+      "kernel.cu::run";
+  const std::string source =
+      "kernel.cu"
+      "// demo\n";
   EXPECT_EQ(sha1_hex(head + "tvm-ffi" + source), "9a6e57930aec57d2f6ed80a29529a3d614837665");
   EXPECT_EQ(sha1_hex(head + source), "bbb58513fff3054d2cda9524679a621cb741831b");
 }

@@ -23,7 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-
 ProcessOptions shell(std::string script) {
   ProcessOptions options;
   options.argv = {"sh", "-c", std::move(script)};

@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 /// A folder whose bin/nvcc prints the given version.
 fs::path fake_toolkit(const fs::path& root, const std::string& release) {
   const fs::path nvcc = root / "bin" / "nvcc";
-  EXPECT_TRUE(write_file_atomic(nvcc, "#!/bin/sh\necho 'Cuda compilation tools, release " + release.substr(0, 4) +
-                                          ", V" + release + "'\n"));
+  EXPECT_TRUE(write_file_atomic(
+      nvcc, "#!/bin/sh\necho 'Cuda compilation tools, release " + release.substr(0, 4) + ", V" + release + "'\n"));
   fs::permissions(nvcc, fs::perms::owner_all);
   return root;
 }

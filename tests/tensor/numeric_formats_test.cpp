@@ -27,7 +27,7 @@ struct Spec {
 
 const std::vector<Spec> kSpecs = {
     {FloatFormat::f16, 5, 10, 15, 0x7c00, true, 0x7fff, 0},  {FloatFormat::bf16, 8, 7, 127, 0x7f80, true, 0x7fff, 0},
-    {FloatFormat::tf32, 8, 10, 127, 0x3fc00, true, 0, 13},   {FloatFormat::e4m3, 4, 3, 7, 0x7f, false, 0x7f, 0},
+    {FloatFormat::tf32, 8, 10, 127, 0x3fc00, true, 0x3ffff, 13},   {FloatFormat::e4m3, 4, 3, 7, 0x7f, false, 0x7f, 0},
     {FloatFormat::e5m2, 5, 2, 15, 0x7c, true, 0x7f, 0},      {FloatFormat::e2m3, 2, 3, 1, 0x20, false, 0x1f, 0},
     {FloatFormat::e3m2, 3, 2, 3, 0x20, false, 0x1f, 0},      {FloatFormat::e2m1, 2, 1, 1, 0x8, false, 0x7, 0},
 };
@@ -52,7 +52,7 @@ std::uint32_t nearest(const Spec& spec, const std::vector<double>& list, double 
   const bool negative = std::signbit(value);
   const std::uint32_t sign = negative ? 1U << (spec.exponent_bits + spec.mantissa_bits) : 0;
   if (std::isnan(value)) {
-    return spec.format == FloatFormat::tf32 ? 0x7fffffffU : spec.nan;
+    return spec.nan << spec.storage_shift;
   }
   if (negative && options.relu) {
     return 0;
@@ -189,6 +189,8 @@ TEST(NumericFormats, FastPathsAgreeWithTheGeneralOnes) {
     const double wide = static_cast<double>(value);
     ASSERT_EQ(f32_to_bf16_rn(value), encode_float(FloatFormat::bf16, wide));
     ASSERT_EQ(f32_to_bf16_rz(value), encode_float(FloatFormat::bf16, wide, {.rounding = Rounding::rz}));
+    ASSERT_EQ(f32_to_tf32_rna(value), std::isnan(value) ? f32_to_bits(value) & 0xffffe000U
+                                                        : encode_float(FloatFormat::tf32, wide, {.rounding = Rounding::rna}));
     ASSERT_EQ(f32_to_f16_rn(value), encode_float(FloatFormat::f16, wide));
     ASSERT_EQ(f32_to_e4m3_rn_satfinite(value), encode_float(FloatFormat::e4m3, wide, {.satfinite = true})) << value;
     ASSERT_EQ(f32_to_e5m2_rn_satfinite(value), encode_float(FloatFormat::e5m2, wide, {.satfinite = true})) << value;

@@ -81,6 +81,9 @@ TEST(TensorMap, RefusesWhatTheDriverRefuses) {
       {[](Arguments& a) { a.box[0] = 128; }, "boxDim[0]"},    // wider than the 128-byte swizzle
       {[](Arguments& a) { a.steps[1] = 9; }, "elementStrides[1]"},
       {[](Arguments& a) { a.steps[1] = 0; }, "elementStrides[1]"},
+      {[](Arguments& a) { a.steps[0] = 0; }, "elementStrides[0]"},
+      {[](Arguments& a) { a = rank3(); a.box = {64, 256, 8}; }, "boxDim"},  // 256 KB
+      {[](Arguments& a) { a = rank3(); a.interleave = 1; a.box[0] = 12; }, "boxDim[0]"},
       {[](Arguments& a) { a.interleave = 1; }, "tensorRank"},  // needs rank 3
       {[](Arguments& a) { a = rank3(); a.interleave = 2; }, "swizzle"},
       {[](Arguments& a) { a = rank3(); a.interleave = 2; a.swizzle = 1; a.address = 0x10010; }, "globalAddress"},

@@ -10,6 +10,7 @@ namespace ptxbench::emulator {
 namespace {
 
 constexpr std::uint64_t kDoubleHiddenBit = 1ULL << 52;
+constexpr std::uint32_t kCanonicalNan = 0x7fffffffU;
 
 std::uint32_t from_storage(FloatFormat format, std::uint32_t bits) {
   return format == FloatFormat::tf32 ? bits >> 13 : bits;
@@ -32,11 +33,6 @@ bool rounds_up(Rounding rounding, bool negative, std::uint64_t kept, std::uint64
     case Rounding::rp: return !negative;
   }
   return false;
-}
-
-// tf32 keeps the low 13 bits of its canonical NaN set: the ISA gives 0x7fffffff for the whole register.
-std::uint32_t nan_storage(FloatFormat format, const FormatTraits& traits) {
-  return format == FloatFormat::tf32 ? 0x7fffffffU : traits.canonical_nan;
 }
 
 template <FloatFormat format>
@@ -93,7 +89,7 @@ std::uint32_t encode_float(FloatFormat format, double value, ConvertOptions opti
   assert(format != FloatFormat::ue8m0);
   const FormatTraits traits = format_traits(format);
   if (std::isnan(value)) {
-    return nan_storage(format, traits);
+    return to_storage(format, traits.canonical_nan);
   }
   const auto source = std::bit_cast<std::uint64_t>(value);
   const bool negative = (source >> 63) != 0;
@@ -136,13 +132,16 @@ std::uint32_t encode_float(FloatFormat format, double value, ConvertOptions opti
     } else if (traits.infinity != 0) {
       magnitude = traits.infinity;
     } else {
-      return nan_storage(format, traits);
+      return to_storage(format, traits.canonical_nan);
     }
   }
   return to_storage(format, sign | magnitude);
 }
 
-float f16_to_f32(std::uint16_t bits) { return _cvtsh_ss(bits); }
+float f16_to_f32(std::uint16_t bits) {
+  const float value = _cvtsh_ss(bits);
+  return value != value ? bits_to_f32(kCanonicalNan) : value;
+}
 
 std::uint16_t f32_to_f16_rn(float value) {
   return value != value ? std::uint16_t{0x7fff} : static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));
@@ -160,11 +159,14 @@ void bf16_to_f32(std::span<const std::uint16_t> source, std::span<float> destina
 
 void f16_to_f32(std::span<const std::uint16_t> source, std::span<float> destination) {
   assert(source.size() == destination.size());
+  const __m256 canonical = _mm256_set1_ps(bits_to_f32(kCanonicalNan));
   std::size_t i = 0;
   for (; i + 8 <= source.size(); i += 8) {
     __m128i halves;
     std::memcpy(&halves, source.data() + i, sizeof halves);
-    _mm256_storeu_ps(destination.data() + i, _mm256_cvtph_ps(halves));
+    const __m256 values = _mm256_cvtph_ps(halves);
+    const __m256 nan_lanes = _mm256_cmp_ps(values, values, _CMP_UNORD_Q);
+    _mm256_storeu_ps(destination.data() + i, _mm256_blendv_ps(values, canonical, nan_lanes));
   }
   for (; i < source.size(); ++i) {
     destination[i] = f16_to_f32(source[i]);

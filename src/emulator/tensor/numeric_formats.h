@@ -100,6 +100,14 @@ inline std::uint8_t f32_to_e5m2_rn_satfinite(float value) {
 /// What a tensor core reads of a tf32 operand: the upper 19 bits of the register.
 inline float truncate_to_tf32(float value) { return bits_to_f32(f32_to_bits(value) & 0xffffe000U); }
 
+/// `cvt.rna.tf32.f32`. Unlike the other conversions it keeps a NaN, cut to 19 bits (observed on an H200).
+inline std::uint32_t f32_to_tf32_rna(float value) {
+  const std::uint32_t bits = f32_to_bits(value);
+  const bool special = (bits & 0x7f800000U) == 0x7f800000U;
+  return (special ? bits : bits + 0x1000U) & 0xffffe000U;
+}
+
+/// NaN becomes 0x7fffffff, as `cvt.f32.f16` does.
 float f16_to_f32(std::uint16_t bits);
 std::uint16_t f32_to_f16_rn(float value);
 float e4m3_to_f32(std::uint8_t bits);

@@ -1,5 +1,7 @@
 #include "emulator/tensor/tensor_box.h"
 
+#include "emulator/tensor/numeric_formats.h"
+
 #include <immintrin.h>
 
 #include <algorithm>
@@ -99,8 +101,27 @@ inline void move_row_128(std::byte* shared_base, std::uint32_t shared_address, s
 }
 
 void fill_out_of_bounds(const TensorMap& map, std::byte* destination, std::size_t bytes) {
-  // The NaN fill is the all-ones pattern in every floating type.
-  std::memset(destination, map.oob_fill == TensorOobFill::nan ? 0xff : 0, bytes);
+  if (map.oob_fill == TensorOobFill::zeros) {
+    std::memset(destination, 0, bytes);
+    return;
+  }
+  // Observed on an H200: the NaN fill is this halfword for every floating type, whatever its width.
+  constexpr std::uint16_t kNanHalfword = 0x7ff7;
+  for (std::size_t i = 0; i < bytes; i += sizeof kNanHalfword) {
+    std::memcpy(destination + i, &kNanHalfword, sizeof kNanHalfword);
+  }
+}
+
+bool rounds_to_tf32(TensorDataType type) { return type == TensorDataType::tf32 || type == TensorDataType::tf32_ftz; }
+
+/// A tf32 map rounds what it loads (observed on an H200); f32 maps, flushing or not, copy bits.
+void round_row_to_tf32(std::byte* row, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(float)) {
+    float value;
+    std::memcpy(&value, row + i, sizeof value);
+    const std::uint32_t rounded = encode_float(FloatFormat::tf32, static_cast<double>(value));
+    std::memcpy(row + i, &rounded, sizeof rounded);
+  }
 }
 
 }  // namespace
@@ -115,7 +136,7 @@ BoxGeometry box_geometry(const TensorMap& map) {
     geometry.rows *= geometry.counts[i];
   }
   geometry.row_bytes = geometry.counts[0] * element_bytes(map.data_type);
-  geometry.row_pitch = geometry.row_bytes;
+  geometry.row_pitch = map.swizzle == TensorSwizzle::none ? geometry.row_bytes : swizzle_span(map.swizzle);
   geometry.shared_bytes = geometry.rows * geometry.row_pitch;
   geometry.transfer_bytes = geometry.rows * geometry.row_bytes;
   return geometry;
@@ -148,7 +169,8 @@ void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWin
   const BoxGeometry geometry = box_geometry(map);
   const InnerRange inner = inner_range(map, geometry, coordinates);
   const std::uint32_t bytes = geometry.row_bytes;
-  if (inner.first == 0 && inner.last == geometry.counts[0]) {
+  const bool converts = rounds_to_tf32(map.data_type);
+  if (inner.first == 0 && inner.last == geometry.counts[0] && !converts) {
     std::byte filler[kMaxRowBytes];
     fill_out_of_bounds(map, filler, bytes);
     if (map.swizzle == TensorSwizzle::bytes128 && bytes == 128) {
@@ -171,6 +193,9 @@ void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWin
     fill_out_of_bounds(map, buffer, bytes);
     if (row.in_bounds && length != 0) {
       std::memcpy(buffer + first, global.host(row.global_address + first), length);
+      if (converts) {
+        round_row_to_tf32(buffer + first, length);
+      }
     }
     move_row<true>(map.swizzle, shared.base, row.shared_address, buffer, bytes);
   });

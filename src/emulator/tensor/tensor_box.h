@@ -32,10 +32,10 @@ struct SharedWindow {
 struct BoxGeometry {
   std::array<std::uint32_t, kMaxTensorRank> counts{1, 1, 1, 1, 1};  ///< elements moved per dimension
   std::uint32_t row_bytes = 0;       ///< innermost run, a multiple of 16
-  std::uint32_t row_pitch = 0;       ///< distance of consecutive rows in shared memory
+  std::uint32_t row_pitch = 0;       ///< distance of consecutive rows in shared memory: row_bytes, or the swizzle span
   std::uint32_t rows = 0;
   std::uint32_t shared_bytes = 0;    ///< extent in shared memory
-  std::uint32_t transfer_bytes = 0;  ///< what complete_tx counts: the full box, even where it is clipped
+  std::uint32_t transfer_bytes = 0;  ///< what complete_tx counts: the full box even where clipped, without padding
 };
 BoxGeometry box_geometry(const TensorMap& map);
 
@@ -56,8 +56,9 @@ constexpr std::uint32_t swizzle_address(TensorSwizzle swizzle, std::uint32_t add
   }
 }
 
-/// Tile mode cp.async.bulk.tensor global -> shared. The box is dense in shared memory from `shared_address` on, rows
-/// swizzled; elements outside the tensor become zero or, with the NaN fill, the type's all-ones NaN.
+/// Tile mode cp.async.bulk.tensor global -> shared. Rows follow each other from `shared_address` on: densely without a
+/// swizzle, each on its own 32, 64 or 128-byte line with one (a shorter row leaves the rest of its line untouched).
+/// Elements outside the tensor become zero or, with the NaN fill, 0x7ff7 in every halfword. tf32 maps round.
 /// Precondition: check_box passed.
 void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
               std::uint32_t shared_address, GlobalWindow global);
@@ -73,9 +74,8 @@ const char* to_string(BulkReduction operation);
 /// Whether PTX allows the pair for cp.reduce.async.bulk; the error names both.
 Result<void> check_reduction(BulkReduction operation, TensorDataType type);
 
-/// destination[i] = destination[i] op source[i] for `count` elements of `type`, unaligned pointers allowed. f32 add
-/// flushes subnormal inputs and results to sign-preserving zero; f16 and bf16 add keep them (.noftz) and round to
-/// nearest even. Precondition: check_reduction passed.
+/// destination[i] = destination[i] op source[i] for `count` elements of `type`, unaligned pointers allowed. Sums round
+/// to nearest even and keep subnormals (f32 too: observed on an H200). Precondition: check_reduction passed.
 void reduce_elements(BulkReduction operation, TensorDataType type, std::byte* destination, const std::byte* source,
                      std::size_t count);
 

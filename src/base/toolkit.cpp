@@ -79,11 +79,7 @@ Result<CudaToolkit> find_cuda_toolkit() {
   std::vector<std::pair<fs::path, std::string>> places;
   const bool wheels_only = environment("PTXBENCH_FORCE_WHEEL_CUDA") == "1";
   if (!wheels_only) {
-    if (const std::string home = environment("CUDA_HOME"); !home.empty()) {
-      auto toolkit = open_toolkit(home, "CUDA_HOME");
-      if (!toolkit) return infrastructure_error("CUDA_HOME is set but not usable: {}", toolkit.error().message);
-      return toolkit;
-    }
+    if (const std::string home = environment("CUDA_HOME"); !home.empty()) places.emplace_back(home, "CUDA_HOME");
     places.emplace_back("/usr/local/cuda", "/usr/local/cuda");
     if (const auto nvcc = find_program("nvcc")) {
       std::error_code error;
@@ -94,7 +90,7 @@ Result<CudaToolkit> find_cuda_toolkit() {
   if (!own.empty()) places.emplace_back(own, ".deps/cuda");
   std::string tried;
   for (const auto& [root, origin] : places) {
-    if (!is_there(root / "bin" / "nvcc")) continue;
+    if (origin != "CUDA_HOME" && !is_there(root / "bin" / "nvcc")) continue;
     auto toolkit = open_toolkit(root, origin);
     if (toolkit) return toolkit;
     tried += "; " + toolkit.error().message;

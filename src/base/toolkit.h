@@ -24,7 +24,7 @@ struct CudaToolkit {
 };
 
 /// The first toolkit of release 13.0 among $CUDA_HOME, /usr/local/cuda, nvcc in PATH and the set-up's own .deps/cuda;
-/// the error lists what was found instead. $CUDA_HOME, when set, must be right: it is not passed over silently.
+/// the error lists what was found instead. A toolkit of another release is passed over, as the set-up does too.
 /// PTXBENCH_FORCE_WHEEL_CUDA=1 considers .deps/cuda only.
 Result<CudaToolkit> find_cuda_toolkit();
 

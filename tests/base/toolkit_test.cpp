@@ -52,14 +52,13 @@ TEST_F(Toolkit, CudaHomeWins) {
   EXPECT_EQ(toolkit->origin, "CUDA_HOME");
 }
 
-TEST_F(Toolkit, WrongCudaHomeIsNotPassedOver) {
+TEST_F(Toolkit, OtherReleasesArePassedOver) {
   ::setenv("CUDA_HOME", fake_toolkit(dir_.path() / "c", "12.8.93").c_str(), 1);
-  const auto old = find_cuda_toolkit();
-  ASSERT_FALSE(old);
-  EXPECT_EQ(old.error().kind, ErrorKind::infrastructure);
-  EXPECT_THAT(old.error().message, HasSubstr("12.8.93"));
-  ::setenv("CUDA_HOME", "/nowhere", 1);
-  EXPECT_THAT(find_cuda_toolkit().error().message, HasSubstr("/nowhere"));
+  fake_toolkit(dir_.path() / ".deps" / "cuda", "13.0.88");
+  const auto toolkit = find_cuda_toolkit();
+  ASSERT_TRUE(toolkit) << toolkit.error().message;
+  EXPECT_NE(toolkit->root, dir_.path() / "c");
+  EXPECT_THAT(toolkit->version, ::testing::StartsWith("13.0."));
 }
 
 TEST_F(Toolkit, SetUpsOwnCopy) {
@@ -67,6 +66,11 @@ TEST_F(Toolkit, SetUpsOwnCopy) {
   const auto none = find_cuda_toolkit();
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message, HasSubstr("scripts/setup.sh"));
+  fake_toolkit(dir_.path() / ".deps" / "cuda", "13.1.80");
+  const auto newer = find_cuda_toolkit();
+  ASSERT_FALSE(newer);
+  EXPECT_EQ(newer.error().kind, ErrorKind::infrastructure);
+  EXPECT_THAT(newer.error().message, HasSubstr("release 13.1.80, 13.0 is needed"));
   fake_toolkit(dir_.path() / ".deps" / "cuda", "13.0.88");
   const auto toolkit = find_cuda_toolkit();
   ASSERT_TRUE(toolkit) << toolkit.error().message;

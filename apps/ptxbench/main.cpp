@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "commands.h"
+
+namespace ptxbench::app {
+namespace {
+
+/// CLI11 reports an unknown subcommand as an unexpected argument; this says what was probably meant.
+bool names_unknown_command(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == name) return false;
+    names.push_back(command->get_name());
+  }
+  fmt::print(stderr, "ptxbench: error: no command '{}'{}\ncommands: {}\n", name, base::did_you_mean(name, names),
+             fmt::join(names, ", "));
+  return true;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Judges CUDA kernels with inline PTX on an emulated GPU, or on a real one.", "ptxbench");
+  app.set_version_flag("--version", "ptxbench " PTXBENCH_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 passed; 1 judged and not passed; 2 wrong usage or input; 3 a tool or the machine failed.\n"
+      "'ptxbench COMMAND --help' explains a command.");
+  ExitCode exit_code = ExitCode::passed;
+#define PTXBENCH_COMMAND(name) add_##name(app, exit_code);
+#include "command_list.inc"
+#undef PTXBENCH_COMMAND
+
+  if (argc < 2) {
+    fmt::print(stderr, "{}", app.help());
+    return static_cast<int>(ExitCode::usage);
+  }
+  if (argv[1][0] != '-' && names_unknown_command(app, argv[1])) return static_cast<int>(ExitCode::usage);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {
+    return app.exit(request);  // --help or --version
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return static_cast<int>(ExitCode::usage);
+  }
+  return static_cast<int>(exit_code);
+}
+
+}  // namespace
+
+ExitCode report_error(const Error& error) {
+  fmt::print(stderr, "ptxbench: error: {}\n", error.message);
+  return error.kind == ErrorKind::input ? ExitCode::usage : ExitCode::infrastructure;
+}
+
+}  // namespace ptxbench::app
+
+int main(int argc, char** argv) {
+  using ptxbench::app::ExitCode;
+  try {
+    return ptxbench::app::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("ptxbench: error: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ptxbench: internal error: %s\n", error.what());
+  }
+  return static_cast<int>(ExitCode::infrastructure);
+}

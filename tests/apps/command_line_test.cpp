@@ -1,0 +1,107 @@
+// The program as its user meets it: exit codes, messages, `doctor`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/process.h"
+
+namespace ptxbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+base::ProcessResult ptxbench_with(std::map<std::string, std::optional<std::string>> environment,
+                                  std::vector<std::string> arguments) {
+  base::ProcessOptions options;
+  options.argv = {PTXBENCH_PROGRAM};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  options.environment = std::move(environment);
+  options.wall_limit = std::chrono::seconds(60);
+  auto result = base::run_process(options);
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? *result : base::ProcessResult{};
+}
+
+base::ProcessResult ptxbench(std::vector<std::string> arguments) { return ptxbench_with({}, std::move(arguments)); }
+
+TEST(CommandLine, VersionAndHelpSucceed) {
+  const auto version = ptxbench({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.stdout_text, ::testing::StartsWith("ptxbench "));
+  const auto help = ptxbench({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.stdout_text, HasSubstr("doctor"));
+  EXPECT_THAT(help.stdout_text, HasSubstr("Exit codes"));
+}
+
+TEST(CommandLine, NoCommandShowsHelpAndIsAUsageError) {
+  const auto result = ptxbench({});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.stderr_text, HasSubstr("Usage"));
+}
+
+TEST(CommandLine, UnknownCommandIsAUsageErrorWithAHint) {
+  const auto result = ptxbench({"docter"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.stderr_text, HasSubstr("did you mean 'doctor'?"));
+  EXPECT_EQ(result.stdout_text, "");
+}
+
+TEST(CommandLine, UnknownOptionIsAUsageError) {
+  const auto result = ptxbench({"doctor", "--no-such-option"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.stderr_text, HasSubstr("--no-such-option"));
+}
+
+const base::Json* find_check(const base::Json& report, const std::string& name) {
+  for (const auto& check : report["checks"]) {
+    if (check["name"] == name) return &check;
+  }
+  return nullptr;
+}
+
+TEST(Doctor, JsonNamesEveryCheck) {
+  const auto result = ptxbench({"doctor", "--json"});
+  const auto report = base::parse_json(result.stdout_text, "doctor");
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ((*report)["schema"], "ptxbench.doctor/1");
+  EXPECT_EQ((*report)["ok"] == true, result.exit_code == 0);
+  for (const char* name : {"processor", "home folder", "cache folder", "nvcc", "ptxas", "CUDA runtime", "host compiler",
+                           "TVM-FFI", "cuobjdump", "nvdisasm", "compute-sanitizer", "NVIDIA driver", "GPU"}) {
+    const base::Json* check = find_check(*report, name);
+    ASSERT_NE(check, nullptr) << name;
+    // What is missing always comes with what to do.
+    EXPECT_NE((*check)["found"].get<bool>(), check->contains("remedy")) << name;
+  }
+}
+
+TEST(Doctor, MissingToolkitIsNamedWithItsRemedyAndExitCode) {
+  const base::TempDir home = base::TempDir::create().value();
+  const std::map<std::string, std::optional<std::string>> bare = {{"PTXBENCH_HOME", home.path().string()},
+                                                                  {"PTXBENCH_FORCE_WHEEL_CUDA", "1"}};
+  const auto result = ptxbench_with(bare, {"doctor", "--json"});
+  EXPECT_EQ(result.exit_code, 3);
+  const auto report = base::parse_json(result.stdout_text, "doctor");
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ((*report)["ok"], false);
+  EXPECT_EQ((*find_check(*report, "nvcc"))["found"], false);
+  EXPECT_THAT((*find_check(*report, "nvcc"))["remedy"].get<std::string>(), HasSubstr("scripts/setup.sh"));
+  const auto text = ptxbench_with(bare, {"doctor"});
+  EXPECT_EQ(text.exit_code, 3);
+  EXPECT_THAT(text.stdout_text, HasSubstr("MISSING  nvcc"));
+  EXPECT_THAT(text.stdout_text, ::testing::Not(HasSubstr("\x1b["))) << "no colours in a pipe";
+}
+
+TEST(Doctor, UnwritableCacheIsFound) {
+  const auto result = ptxbench_with({{"PTXBENCH_CACHE", "/proc/no-such-folder"}}, {"doctor"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.stdout_text, HasSubstr("MISSING  cache folder"));
+  EXPECT_THAT(result.stdout_text, HasSubstr("PTXBENCH_CACHE"));
+}
+
+}  // namespace
+}  // namespace ptxbench

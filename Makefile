@@ -1,0 +1,57 @@
+# Two commands do everything on a fresh Debian 12 machine: `make demo` and `make test`.
+SHELL := /bin/bash
+ROOT := $(CURDIR)
+# Lets a second checkout share the compiler cache.
+export CCACHE_BASEDIR := $(ROOT)
+export CCACHE_NOHASHDIR := 1
+FUZZ_SECONDS ?= 600
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test test-full bundle format check fuzz clean distclean
+
+help:
+	@echo 'make demo       install what is missing, build, and watch kernels being judged on the emulated GPU'
+	@echo 'make test       install what is missing, build, and run the tests (make test-full: also the long ones)'
+	@echo 'make build      the program, at build/ptxbench'
+	@echo 'make bundle     a folder and tar file with the program, its libraries and tests, for another machine'
+	@echo 'make format     format the sources;  make check: formatting and clang-tidy, everything'
+	@echo 'make fuzz       the fuzzers, under sanitizers, FUZZ_SECONDS (600) each'
+	@echo 'make clean      remove build folders;  make distclean: also .deps'
+
+setup:
+	@scripts/setup.sh
+
+build/build.ninja: CMakePresets.json | setup
+	@cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+	@rm -f build-configure.log; touch $@
+
+build: setup build/build.ninja
+	@cmake --build build --target ptxbench
+
+demo: build
+	@build/ptxbench quickstart
+
+test: setup
+	@scripts/test.sh
+
+test-full: setup
+	@scripts/test.sh --full
+
+bundle: setup build/build.ninja
+	@scripts/bundle.sh
+
+format: setup
+	@scripts/format.sh
+
+check: setup build/build.ninja
+	@scripts/format.sh --check
+	@scripts/tidy.py --build build
+
+fuzz: setup
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+clean:
+	rm -rf build build-asan-ubsan build-tidy
+
+distclean: clean
+	rm -rf .deps

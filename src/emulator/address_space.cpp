@@ -1,0 +1,147 @@
+#include "emulator/address_space.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ptxbench::emulator {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+}  // namespace
+
+Result<std::unique_ptr<AddressSpace>> AddressSpace::create(uint64_t capacity) {
+  void* wanted = host_pointer(kGlobalWindow);
+  void* got = mmap(wanted, kGlobalWindowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != wanted) {
+    if (got != MAP_FAILED) munmap(got, kGlobalWindowBytes);
+    return infrastructure_error(
+        "cannot reserve the emulated GPU's address window at {:#x} ({} GiB): {}; only one emulated device can live in a "
+        "process, and `ulimit -v` must be unlimited",
+        kGlobalWindow, kGlobalWindowBytes >> 30, std::strerror(errno));
+  }
+  return std::unique_ptr<AddressSpace>(new AddressSpace(capacity));
+}
+
+AddressSpace::~AddressSpace() { munmap(host_pointer(kGlobalWindow), kGlobalWindowBytes); }
+
+Result<uint64_t> AddressSpace::allocate(uint64_t bytes, AllocationKind kind, std::string label, uint64_t alignment) {
+  alignment = std::max<uint64_t>(alignment, 512);
+  std::lock_guard lock(mutex_);
+  if (bytes > capacity_ || used_ > capacity_ - bytes) {
+    return input_error("out of device memory: {} bytes requested, {} of {} bytes in use", bytes, used_, capacity_);
+  }
+  // Every block has pages of its own and an unmapped guard page behind it: stray host access cannot go unnoticed, and a
+  // block can be given back to the system when it is freed.
+  const uint64_t span = round_up(std::max<uint64_t>(bytes, 1), kPage) + kPage;
+  uint64_t begin = 0;
+  for (auto it = free_ranges_.begin(); it != free_ranges_.end(); ++it) {
+    const uint64_t candidate = round_up(it->first, std::max(alignment, kPage));
+    if (candidate + span > it->first + it->second) continue;
+    const uint64_t range_begin = it->first, range_end = it->first + it->second;
+    free_ranges_.erase(it);
+    if (candidate > range_begin) free_ranges_[range_begin] = candidate - range_begin;
+    if (range_end > candidate + span) free_ranges_[candidate + span] = range_end - candidate - span;
+    begin = candidate;
+    break;
+  }
+  if (begin == 0) {
+    begin = round_up(next_, std::max(alignment, kPage));
+    if (begin + span > kHostSharedBase) return input_error("out of device address space: {} bytes requested", bytes);
+    next_ = begin + span;
+  }
+  if (mprotect(host_pointer(begin), span - kPage, PROT_READ | PROT_WRITE) != 0) {
+    free_ranges_[begin] = span;
+    return infrastructure_error("cannot commit {} bytes of emulated device memory: {}", bytes, std::strerror(errno));
+  }
+  auto block = std::make_shared<Allocation>();
+  block->begin = begin;
+  block->bytes = bytes;
+  block->kind = kind;
+  block->label = std::move(label);
+  block->serial = ++serial_;
+  freed_.erase(freed_.lower_bound(begin), freed_.lower_bound(begin + span));
+  blocks_[begin] = std::move(block);
+  used_ += bytes;
+  version_.fetch_add(1, std::memory_order_acq_rel);
+  return begin;
+}
+
+Result<void> AddressSpace::adopt(uint64_t address, uint64_t bytes, std::string label) {
+  if (address < kHostSharedBase || bytes > kGlobalWindow + kGlobalWindowBytes - address) {
+    return input_error("host-shared block [{:#x}, +{}) lies outside the shared part of the window", address, bytes);
+  }
+  std::lock_guard lock(mutex_);
+  auto block = std::make_shared<Allocation>();
+  block->begin = address;
+  block->bytes = bytes;
+  block->kind = AllocationKind::host_shared;
+  block->label = std::move(label);
+  block->serial = ++serial_;
+  freed_.erase(address);
+  blocks_[address] = std::move(block);
+  version_.fetch_add(1, std::memory_order_acq_rel);
+  return {};
+}
+
+Result<void> AddressSpace::free(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.find(address);
+  if (it == blocks_.end()) return input_error("free of {:#x}, which is not the start of a live allocation", address);
+  auto freed = std::make_shared<Allocation>(*it->second);
+  freed->freed = true;
+  if (freed->kind != AllocationKind::host_shared) {
+    const uint64_t span = round_up(std::max<uint64_t>(freed->bytes, 1), kPage) + kPage;
+    // A fresh anonymous mapping gives the pages back to the system and makes them inaccessible.
+    mmap(host_pointer(address), span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    free_ranges_[address] = span;
+    used_ -= freed->bytes;
+  }
+  if (freed->kind != AllocationKind::parameters) freed_[address] = std::move(freed);
+  blocks_.erase(it);
+  version_.fetch_add(1, std::memory_order_acq_rel);
+  return {};
+}
+
+std::shared_ptr<const Allocation> AddressSpace::find(uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  for (const auto* table : {&blocks_, &freed_}) {
+    auto it = table->upper_bound(address);
+    if (it == table->begin()) continue;
+    --it;
+    if (address < it->second->end()) return it->second;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const Allocation> AddressSpace::nearest_below(uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return nullptr;
+  return std::prev(it)->second;
+}
+
+bool AddressSpace::contains(uint64_t address, uint64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return false;
+  --it;
+  return address >= it->second->begin && bytes <= it->second->end() - address && address <= it->second->end();
+}
+
+uint64_t AddressSpace::used() const {
+  std::lock_guard lock(mutex_);
+  return used_;
+}
+
+std::vector<Allocation> AddressSpace::live() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Allocation> out;
+  for (const auto& [begin, block] : blocks_) out.push_back(*block);
+  return out;
+}
+
+}  // namespace ptxbench::emulator

@@ -1,0 +1,172 @@
+#include "emulator/launch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "emulator/scheduler.h"
+
+namespace ptxbench::emulator {
+namespace {
+
+class Runner {
+ public:
+  Runner(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident)
+      : launch_(launch), indices_(indices), active_(threads), resident_limit_(resident) {
+    totals_.block_counts.assign(size_t{launch.program->counters} * 2, 0);
+    totals_.guard_counts.assign(size_t{launch.program->guard_counters} * 2, 0);
+  }
+
+  void work() {
+    std::list<std::unique_ptr<Cluster>> resident;
+    std::vector<std::unique_ptr<Cluster>> spare;
+    bool all_stuck = true;
+    while (!launch_.stopped.load(std::memory_order_relaxed)) {
+      const uint64_t epoch = epoch_.load(std::memory_order_acquire);
+      bool took = false;
+      if (resident.empty() || all_stuck) {
+        uint32_t index = 0;
+        if (take(index)) {
+          std::unique_ptr<Cluster> cluster;
+          if (spare.empty()) {
+            cluster = std::make_unique<Cluster>();
+          } else {
+            cluster = std::move(spare.back());
+            spare.pop_back();
+          }
+          start_cluster(*cluster, launch_, index);
+          resident.push_back(std::move(cluster));
+          took = true;
+        }
+      }
+      if (resident.empty()) break;
+      all_stuck = true;
+      bool moved = took;
+      for (auto it = resident.begin(); it != resident.end();) {
+        const ClusterStatus status = run_cluster(**it, resident.size() == 1 ? 64 : 4);
+        if (status == ClusterStatus::faulted) {
+          stop(**it, *(*it)->fault);
+          break;
+        }
+        if (status == ClusterStatus::finished) {
+          account(**it);
+          spare.push_back(std::move(*it));
+          it = resident.erase(it);
+          in_flight_.fetch_sub(1, std::memory_order_relaxed);
+          moved = true;
+          continue;
+        }
+        if (status == ClusterStatus::running) {
+          all_stuck = false;
+          moved = true;
+        }
+        ++it;
+      }
+      if (moved) {
+        epoch_.fetch_add(1, std::memory_order_acq_rel);
+        if (idle_.load(std::memory_order_relaxed) != 0) changed_.notify_all();
+        continue;
+      }
+      if (resident.empty()) continue;
+      wait_for_others(epoch, *resident.front());
+    }
+    std::lock_guard lock(mutex_);
+    for (auto& cluster : resident) account_locked(*cluster, false);
+    --active_;
+    changed_.notify_all();
+  }
+
+  LaunchTotals totals() { return std::move(totals_); }
+
+ private:
+  bool take(uint32_t& index) {
+    if (in_flight_.load(std::memory_order_relaxed) >= resident_limit_) return false;
+    const uint64_t total = indices_.empty() ? launch_.clusters : indices_.size();
+    uint64_t next = next_.load(std::memory_order_relaxed);
+    do {
+      if (next >= total) return false;
+    } while (!next_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed));
+    index = indices_.empty() ? static_cast<uint32_t>(next) : indices_[next];
+    in_flight_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  void account(Cluster& cluster) {
+    std::lock_guard lock(mutex_);
+    account_locked(cluster, true);
+  }
+
+  void account_locked(Cluster& cluster, bool finished) {
+    for (size_t i = 0; i < totals_.block_counts.size(); ++i) totals_.block_counts[i] += cluster.block_counts[i];
+    for (size_t i = 0; i < totals_.guard_counts.size(); ++i) totals_.guard_counts[i] += cluster.guard_counts[i];
+    totals_.instructions += cluster.instructions;
+    totals_.tensor_core_macs += cluster.tensor_core_macs;
+    totals_.legacy_mma_macs += cluster.legacy_mma_macs;
+    totals_.tma_bytes += cluster.tma_bytes;
+    if (finished) ++totals_.clusters_run;
+  }
+
+  void stop(Cluster& cluster, Fault fault) {
+    std::lock_guard lock(mutex_);
+    // Of several faults the one of the lowest cluster is kept: most runs then report the same one.
+    if (!totals_.fault || cluster.index < fault_cluster_) {
+      totals_.fault = std::move(fault);
+      fault_cluster_ = cluster.index;
+    }
+    launch_.stopped.store(true);
+    changed_.notify_all();
+  }
+
+  /// Deadlock is quiescence: every worker's clusters are stuck and nothing has changed since each looked.
+  void wait_for_others(uint64_t epoch, Cluster& stuck) {
+    std::unique_lock lock(mutex_);
+    if (epoch_.load(std::memory_order_acquire) != epoch) return;
+    idle_.fetch_add(1, std::memory_order_relaxed);
+    const auto start = std::chrono::steady_clock::now();
+    while (!launch_.stopped.load() && epoch_.load(std::memory_order_acquire) == epoch) {
+      const bool quiet = idle_.load(std::memory_order_relaxed) >= active_;
+      const bool host_may_write = launch_.host_can_write;
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (quiet && (!host_may_write || waited > std::chrono::seconds(10))) {
+        lock.unlock();
+        stop(stuck, describe_deadlock(stuck));
+        lock.lock();
+        break;
+      }
+      changed_.wait_for(lock, std::chrono::milliseconds(host_may_write ? 1 : 50));
+      if (host_may_write && quiet) break;  // look at the shared pages again
+    }
+    idle_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  Launch& launch_;
+  const std::vector<uint32_t>& indices_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  unsigned active_;
+  std::atomic<unsigned> idle_{0};
+  std::atomic<uint64_t> epoch_{0}, next_{0};
+  std::atomic<uint32_t> in_flight_{0};
+  uint32_t resident_limit_;
+  uint32_t fault_cluster_ = 0;
+  LaunchTotals totals_;
+};
+
+}  // namespace
+
+LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident) {
+  const uint64_t total = indices.empty() ? launch.clusters : indices.size();
+  threads = static_cast<unsigned>(std::clamp<uint64_t>(std::min<uint64_t>(threads, total), 1, std::max(1u, resident)));
+  Runner runner(launch, indices, threads, std::max(1u, resident));
+  std::vector<std::thread> workers;
+  for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&] { runner.work(); });
+  runner.work();
+  for (auto& worker : workers) worker.join();
+  return runner.totals();
+}
+
+}  // namespace ptxbench::emulator

@@ -1,0 +1,198 @@
+#include "emulator/loader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "emulator/decoder.h"
+
+namespace ptxbench::emulator {
+
+using ptx::StateSpace;
+using ptx::Type;
+
+namespace {
+
+uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+
+uint32_t alignment_of(const ptx::Variable& variable) {
+  if (variable.alignment != 0) return variable.alignment;
+  return std::max(1u, type_bits(variable.type) / 8 * variable.vector);
+}
+
+/// Kernels and functions reachable from `kernel` by direct calls; everything if one calls through a pointer.
+std::vector<uint32_t> reachable(const Program& program, uint32_t kernel) {
+  std::vector<uint32_t> order{kernel};
+  std::set<uint32_t> seen{kernel};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const FunctionCode* code = program.functions[order[i]].get();
+    if (code == nullptr) continue;
+    if (code->calls_indirectly) {
+      for (uint32_t f = 0; f < program.functions.size(); ++f) {
+        if (program.functions[f] != nullptr && !program.functions[f]->source->is_entry && seen.insert(f).second) order.push_back(f);
+      }
+    }
+    for (uint32_t callee : code->callees) {
+      if (seen.insert(callee).second) order.push_back(callee);
+    }
+  }
+  return order;
+}
+
+Result<void> place_module_variables(Program& program, AddressSpace& memory) {
+  const ptx::Module& module = *program.module;
+  for (const ptx::Variable& variable : module.variables) {
+    if (variable.space == StateSpace::shared) {
+      program.variable_address.push_back(program.shared_variables.size());
+      program.shared_variables.push_back(
+          {variable.name, variable.size, alignment_of(variable), variable.is_extern && variable.size == 0});
+      continue;
+    }
+    if (variable.is_extern && variable.size == 0) {
+      return input_error("{}: external variable {} has no definition in this module; separate compilation (-rdc) is not "
+                         "modelled: link the device code into one module",
+                         program.name, variable.name);
+    }
+    auto address = memory.allocate(std::max<uint64_t>(variable.size, 1), AllocationKind::module, variable.name,
+                                   std::max(512u, alignment_of(variable)));
+    if (!address) return tl::unexpected(address.error());
+    program.variable_address.push_back(*address);
+    program.allocations.push_back(*address);
+    if (!variable.data.empty()) std::memcpy(host_pointer(*address), variable.data.data(), variable.data.size());
+  }
+  for (size_t v = 0; v < module.variables.size(); ++v) {
+    for (const auto& relocation : module.variables[v].relocations) {
+      uint64_t value = 0;
+      bool found = false;
+      for (size_t w = 0; w < module.variables.size() && !found; ++w) {
+        if (module.variables[w].name == relocation.symbol && module.variables[w].space != StateSpace::shared) {
+          value = program.variable_address[w] + static_cast<uint64_t>(relocation.addend);
+          found = true;
+        }
+      }
+      for (size_t f = 0; f < module.functions.size() && !found; ++f) {
+        if (module.functions[f].name == relocation.symbol) {
+          value = kFunctionPointerTag | f;
+          found = true;
+        }
+      }
+      if (!found) {
+        return input_error("{}: the initialiser of {} names {}, which has no address in this module", program.name,
+                           module.variables[v].name, relocation.symbol);
+      }
+      std::memcpy(host_pointer(program.variable_address[v] + relocation.offset), &value, 8);
+    }
+  }
+  return {};
+}
+
+void place_function_variables(Program& program, FunctionCode& code) {
+  const ptx::Function& function = *code.source;
+  code.local_offset.assign(function.variables.size(), kNone64);
+  auto& shared = program.function_shared[code.index];
+  shared.assign(function.variables.size(), ptx::kNone);
+  if (function.is_entry) {
+    for (uint32_t p : function.parameters) {
+      const ptx::Variable& parameter = function.variables[p];
+      code.parameter_bytes = static_cast<uint32_t>(align_up(code.parameter_bytes, alignment_of(parameter)));
+      code.parameter_offset.push_back(code.parameter_bytes);
+      code.parameter_bytes += static_cast<uint32_t>(parameter.size);
+    }
+  }
+  uint64_t local = 0;
+  for (size_t v = 0; v < function.variables.size(); ++v) {
+    const ptx::Variable& variable = function.variables[v];
+    const bool entry_parameter = function.is_entry && std::find(function.parameters.begin(), function.parameters.end(),
+                                                                static_cast<uint32_t>(v)) != function.parameters.end();
+    if (variable.space == StateSpace::shared) {
+      shared[v] = static_cast<uint32_t>(program.shared_variables.size());
+      program.shared_variables.push_back(
+          {variable.name, variable.size, alignment_of(variable), variable.is_extern && variable.size == 0});
+    } else if (!entry_parameter) {
+      local = align_up(local, alignment_of(variable));
+      code.local_offset[v] = local;
+      local += variable.size;
+    }
+  }
+  code.local_bytes = static_cast<uint32_t>(align_up(local, 16));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module> module, std::string name, uint32_t id,
+                                              AddressSpace& memory, bool observed) {
+  auto program = std::make_shared<Program>();
+  program->id = id;
+  program->observed = observed;
+  program->name = std::move(name);
+  program->module = std::move(module);
+  if (auto placed = place_module_variables(*program, memory); !placed) {
+    for (uint64_t address : program->allocations) (void)memory.free(address);
+    return tl::unexpected(placed.error());
+  }
+  const auto& functions = program->module->functions;
+  program->function_shared.resize(functions.size());
+  uint32_t site = 0;
+  for (uint32_t f = 0; f < functions.size(); ++f) {
+    program->functions.push_back(nullptr);
+    if (!functions[f].has_body) continue;
+    auto code = std::make_unique<FunctionCode>();
+    code->index = f;
+    code->source = &functions[f];
+    code->site_base = site;
+    site += static_cast<uint32_t>(functions[f].instructions.size()) + 1;
+    program->functions.back() = std::move(code);
+    place_function_variables(*program, *program->functions.back());
+  }
+  for (auto& code : program->functions) {
+    if (code != nullptr) Decoder(*program, *code).run();
+  }
+  return program;
+}
+
+SharedLayout layout_shared(const Program& program, uint32_t kernel) {
+  SharedLayout layout;
+  layout.offset.assign(program.shared_variables.size(), 0);
+  std::set<uint32_t> used;
+  for (uint32_t f : reachable(program, kernel)) {
+    if (program.functions[f] == nullptr) continue;
+    used.insert(program.functions[f]->shared_variables.begin(), program.functions[f]->shared_variables.end());
+  }
+  uint64_t next = kReservedSharedBytes;
+  uint32_t dynamic_alignment = 16;
+  for (uint32_t v : used) {
+    const auto& variable = program.shared_variables[v];
+    if (variable.dynamic) {
+      dynamic_alignment = std::max(dynamic_alignment, variable.alignment);
+      continue;
+    }
+    next = align_up(next, variable.alignment);
+    layout.offset[v] = static_cast<uint32_t>(next);
+    next += variable.bytes;
+  }
+  layout.static_bytes = static_cast<uint32_t>(next - kReservedSharedBytes);
+  const auto dynamic = static_cast<uint32_t>(align_up(next, dynamic_alignment));
+  for (uint32_t v : used) {
+    if (program.shared_variables[v].dynamic) {
+      layout.offset[v] = dynamic;
+      layout.static_bytes = dynamic - kReservedSharedBytes;
+    }
+  }
+  return layout;
+}
+
+uint32_t local_bytes_of(const Program& program, uint32_t kernel, uint32_t stack_bytes) {
+  const auto order = reachable(program, kernel);
+  uint64_t bytes = program.functions[kernel]->local_bytes;
+  bool calls = false;
+  for (uint32_t f : order) {
+    if (f != kernel && program.functions[f] != nullptr) {
+      bytes += program.functions[f]->local_bytes;
+      calls = true;
+    }
+  }
+  if (calls) bytes += stack_bytes;
+  return static_cast<uint32_t>(align_up(bytes, 16));
+}
+
+}  // namespace ptxbench::emulator

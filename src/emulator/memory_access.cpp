@@ -1,0 +1,230 @@
+#include "emulator/memory_access.h"
+
+#include <bit>
+
+namespace ptxbench::emulator {
+
+using ptx::StateSpace;
+
+namespace {
+
+constexpr uint64_t kOffsetMask = (1u << kCtaRankShift) - 1;
+
+bool is_shared(StateSpace space) {
+  return space == StateSpace::shared || space == StateSpace::shared_cta || space == StateSpace::shared_cluster;
+}
+
+std::byte* fault_null(Warp& warp, const Inst& inst, std::string rule, std::string message, std::string remedy, uint64_t address,
+                      unsigned lane) {
+  warp.fault(inst, std::move(rule), std::move(message), std::move(remedy), address, 1u << lane);
+  return nullptr;
+}
+
+/// Global memory: the one-entry cache, then the allocation table.
+bool in_allocation(Warp& warp, uint64_t low, uint64_t end, bool write) {
+  AllocationCache& cache = warp.allocation_cache;
+  const AddressSpace& memory = *warp.cluster->launch->memory;
+  if (low >= cache.begin && end <= cache.end && cache.version == memory.version()) return !(write && cache.read_only);
+  auto block = memory.find(low);
+  if (block == nullptr || block->freed || end > block->end()) return false;
+  cache = {block->begin, block->end(), memory.version(), block->read_only};
+  return !(write && block->read_only);
+}
+
+std::byte* global_fault(Warp& warp, const Inst& inst, uint64_t address, uint64_t bytes, bool write, unsigned lane) {
+  const AddressSpace& memory = *warp.cluster->launch->memory;
+  const char* verb = write ? "write" : "read";
+  auto block = memory.find(address);
+  if (block == nullptr && bytes > 1) block = memory.find(address + bytes - 1);
+  const auto name = [](const Allocation& a) {
+    return a.label.empty() ? fmt::format("the {}-byte allocation at {:#x}", a.bytes, a.begin)
+                           : fmt::format("{} ({} bytes at {:#x})", a.label, a.bytes, a.begin);
+  };
+  if (block != nullptr && block->freed) {
+    return fault_null(warp, inst, "memory.use-after-free",
+                      fmt::format("{}-byte {} at {:#x}, {} bytes into {}, which was freed", bytes, verb, address,
+                                  address - block->begin, name(*block)),
+                      "keep the buffer alive until the kernel has finished", address, lane);
+  }
+  if (block != nullptr && write && block->read_only) {
+    return fault_null(warp, inst, "memory.out-of-bounds",
+                      fmt::format("{}-byte write at {:#x} into {}, which is read-only", bytes, address, name(*block)),
+                      "constant and parameter memory cannot be written by a kernel", address, lane);
+  }
+  std::string where;
+  if (block == nullptr) block = memory.nearest_below(address);
+  if (block != nullptr && address >= block->begin && address - block->begin < block->bytes + (uint64_t{1} << 26)) {
+    where = address >= block->end() ? fmt::format(", {} bytes past the end of {}", address - block->end(), name(*block))
+                                    : fmt::format(", running {} bytes past the end of {}", address + bytes - block->end(),
+                                                  name(*block));
+  } else {
+    where = address < 4096 ? ", a null pointer" : ", which is near no allocation";
+  }
+  return fault_null(warp, inst, "memory.out-of-bounds", fmt::format("{}-byte {} at {:#x}{}", bytes, verb, address, where),
+                    "check the index or guard the access at the tail", address, lane);
+}
+
+std::byte* shared_fault(Warp& warp, const Inst& inst, uint64_t address, uint64_t bytes, bool write, unsigned lane) {
+  const Launch& launch = *warp.cluster->launch;
+  const uint64_t rank = address >> kCtaRankShift, offset = address & kOffsetMask;
+  std::string what;
+  if (rank >= launch.ctas_per_cluster) {
+    what = fmt::format("shared address {:#x} is not in the shared memory of any CTA of the cluster", address);
+  } else if (offset < kReservedSharedBytes) {
+    what = fmt::format("shared address {:#x} is below the first variable (null pointer?)", offset);
+  } else {
+    what = fmt::format("shared + {:#x} runs past the {} bytes of shared memory the CTA was launched with",
+                       offset - kReservedSharedBytes, launch.shared_bytes - kReservedSharedBytes);
+  }
+  return fault_null(warp, inst, "memory.out-of-bounds", fmt::format("{}-byte {}: {}", bytes, write ? "write" : "read", what),
+                    "check the shared memory layout against the launch's dynamic shared bytes", address, lane);
+}
+
+std::byte* misaligned(Warp& warp, const Inst& inst, uint64_t address, uint32_t alignment, unsigned lane) {
+  return fault_null(warp, inst, "memory.misaligned",
+                    fmt::format("address {:#x} is not aligned to {} bytes, as this access needs", address, alignment),
+                    "align the buffer or use a narrower access", address, lane);
+}
+
+}  // namespace
+
+Located locate(StateSpace space, uint64_t address) {
+  if (is_shared(space)) return {Space::shared, address & 0xffffffffu};
+  if (space == StateSpace::local) return {Space::local, address};
+  if (space == StateSpace::const_) return {Space::constant, address};
+  if (space == StateSpace::param) return {Space::param, address};
+  if (space == StateSpace::generic) {
+    if (address - kSharedWindow < kSmallWindowBytes) return {Space::shared, address - kSharedWindow};
+    if (address - kLocalWindow < kSmallWindowBytes) return {Space::local, address - kLocalWindow};
+  }
+  return {Space::global, address};
+}
+
+std::byte* resolve_address(Warp& warp, const Inst& inst, StateSpace space, uint64_t address, uint64_t bytes,
+                           uint32_t alignment, bool write, unsigned lane) {
+  const Located where = locate(space, address);
+  if ((where.address & (alignment - 1)) != 0) return misaligned(warp, inst, address, alignment, lane);
+  switch (where.space) {
+    case Space::shared: {
+      std::byte* pointer = warp.cluster->shared_pointer(where.address, static_cast<uint32_t>(bytes));
+      return pointer != nullptr ? pointer : shared_fault(warp, inst, where.address, bytes, write, lane);
+    }
+    case Space::local:
+      if (where.address + bytes > warp.local_stride) {
+        return fault_null(warp, inst, "memory.out-of-bounds",
+                          fmt::format("local address {:#x} + {} bytes leaves the thread's {} bytes of local memory", where.address,
+                                      bytes, warp.local_stride),
+                          "check the index into the local array", address, lane);
+      }
+      return warp.local_pointer(lane, where.address);
+    default:
+      if (!in_allocation(warp, where.address, where.address + bytes, write)) {
+        return global_fault(warp, inst, where.address, bytes, write, lane);
+      }
+      return host_pointer(where.address);
+  }
+}
+
+std::byte* resolve_uniform(Warp& warp, const Inst& inst, const MemoryOp& op, uint64_t address, uint32_t bytes,
+                           uint32_t alignment) {
+  return resolve_address(warp, inst, op.space, address, bytes, alignment, op.kind != AccessKind::read,
+                         static_cast<unsigned>(std::countr_zero(warp.mask)));
+}
+
+bool resolve_lanes(Warp& warp, const Inst& inst, const MemoryOp& op, LanePointers& pointers, uint32_t alignment) {
+  if (alignment == 0) alignment = op.bytes;
+  const bool write = op.kind != AccessKind::read;
+  alignas(64) uint64_t address[kLanes];
+  const auto offset = static_cast<uint64_t>(op.offset);
+  if (op.address.shape == Shape::uniform) {
+    const uint64_t one = lane_address(warp, op, 0);
+    for (auto& a : address) a = one;
+  } else if (op.address_bits == 32) {
+    const auto* base = warp.slot<const uint32_t>(op.address.offset);
+    const auto low = static_cast<uint32_t>(offset);
+    for (unsigned l = 0; l < kLanes; ++l) address[l] = base[l] + low;
+  } else {
+    const auto* base = warp.slot<const uint64_t>(op.address.offset);
+    for (unsigned l = 0; l < kLanes; ++l) address[l] = base[l] + offset;
+  }
+  // Inactive lanes repeat an active one so that the checks below need no mask.
+  const auto first = static_cast<unsigned>(std::countr_zero(warp.mask));
+  if (warp.mask != kFullMask) {
+    for (unsigned l = 0; l < kLanes; ++l) address[l] = warp.lane_mask[l] != 0 ? address[l] : address[first];
+  }
+  if (op.space != StateSpace::local) {
+    uint64_t low = ~0ull, high = 0, bits = 0;
+    for (unsigned l = 0; l < kLanes; ++l) {
+      low = address[l] < low ? address[l] : low;
+      high = address[l] > high ? address[l] : high;
+      bits |= address[l];
+    }
+    if ((bits & (alignment - 1)) == 0) {
+      if (is_shared(op.space) || (op.space == StateSpace::generic && low - kSharedWindow < kSmallWindowBytes &&
+                                  high - kSharedWindow < kSmallWindowBytes)) {
+        const uint64_t window = is_shared(op.space) ? 0 : kSharedWindow;
+        const uint64_t own = window + (uint64_t{warp.cta->rank} << kCtaRankShift);
+        if (low >= own + kReservedSharedBytes && high + op.bytes <= own + warp.cta->shared_bytes) {
+          const uint64_t delta = reinterpret_cast<uint64_t>(warp.cta->shared) - own;
+          for (unsigned l = 0; l < kLanes; ++l) pointers.host[l] = address[l] + delta;
+          return true;
+        }
+      } else if (low >= kGlobalWindow && in_allocation(warp, low, high + op.bytes, write)) {
+        for (unsigned l = 0; l < kLanes; ++l) pointers.host[l] = address[l];
+        return true;
+      }
+    }
+  }
+  for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(m));
+    std::byte* pointer = resolve_address(warp, inst, op.space, address[lane], op.bytes, alignment, write, lane);
+    if (pointer == nullptr) return false;
+    pointers.host[lane] = reinterpret_cast<uint64_t>(pointer);
+  }
+  for (unsigned l = 0; l < kLanes; ++l) {
+    if (((warp.mask >> l) & 1) == 0) pointers.host[l] = pointers.host[first];
+  }
+  return true;
+}
+
+std::string describe_address(const Launch& launch, Space space, uint64_t address) {
+  switch (space) {
+    case Space::shared: {
+      const uint64_t rank = address >> kCtaRankShift, offset = address & kOffsetMask;
+      const std::string at = fmt::format("shared + {:#x}", offset - kReservedSharedBytes);
+      return launch.ctas_per_cluster > 1 ? fmt::format("{} of CTA rank {}", at, rank) : at;
+    }
+    case Space::local: return fmt::format("local + {:#x}", address);
+    default: {
+      auto block = launch.memory->find(address);
+      if (block == nullptr) return fmt::format("{:#x}", address);
+      return fmt::format("{} + {:#x}", block->label.empty() ? fmt::format("allocation {:#x}", block->begin) : block->label,
+                         address - block->begin);
+    }
+  }
+}
+
+void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op) {
+  Observer* observer = warp.cluster->launch->observer;
+  if (observer == nullptr) return;
+  uint64_t addresses[kLanes] = {};
+  AccessEvent event;
+  event.space = Space::global;
+  for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(m));
+    const Located where = locate(op.space, lane_address(warp, op, lane));
+    addresses[lane] = where.address;
+    event.space = where.space;
+  }
+  event.agent = agent_of(warp, warp.mask);
+  event.site = site_of(warp, inst);
+  event.kind = op.kind;
+  event.semantics = op.semantics;
+  event.scope = op.scope;
+  event.proxy = op.proxy;
+  event.bytes = op.bytes;
+  event.addresses = addresses;
+  observer->on_access(event);
+}
+
+}  // namespace ptxbench::emulator

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "emulator/warp.h"
+
+namespace ptxbench::emulator {
+
+/// Host addresses of a warp's lanes for one access; only active lanes are valid.
+struct LanePointers {
+  alignas(64) uint64_t host[kLanes];
+  template <class T>
+  T* at(unsigned lane) const {
+    return reinterpret_cast<T*>(host[lane]);
+  }
+};
+
+/// PTX address of a lane (register value + offset), before any translation.
+inline uint64_t lane_address(Warp& warp, const MemoryOp& op, unsigned lane) {
+  const bool uniform = op.address.shape == Shape::uniform;
+  const uint64_t base = op.address_bits == 32
+                            ? (uniform ? *warp.slot<uint32_t>(op.address.offset) : warp.slot<uint32_t>(op.address.offset)[lane])
+                            : (uniform ? *warp.slot<uint64_t>(op.address.offset) : warp.slot<uint64_t>(op.address.offset)[lane]);
+  const uint64_t sum = base + static_cast<uint64_t>(op.offset);
+  return op.address_bits == 32 ? static_cast<uint32_t>(sum) : sum;
+}
+
+/// Translates the active lanes' addresses; checks bounds and natural alignment of `op.bytes` (or `alignment` if not 0).
+/// False: a fault was recorded (memory.out-of-bounds, memory.use-after-free, memory.misaligned) and the handler must
+/// return null.
+bool resolve_lanes(Warp& warp, const Inst& inst, const MemoryOp& op, LanePointers& pointers, uint32_t alignment = 0);
+
+/// Translates one address that all lanes share. Null: a fault was recorded.
+std::byte* resolve_uniform(Warp& warp, const Inst& inst, const MemoryOp& op, uint64_t address, uint32_t bytes,
+                           uint32_t alignment);
+
+/// Translates one address of one thread, for engines that walk memory on their own (bulk copies, descriptors). `space` may
+/// be generic, global, shared (of the warp's own CTA or any rank of the cluster) or local. Null: a fault was recorded.
+std::byte* resolve_address(Warp& warp, const Inst& inst, ptx::StateSpace space, uint64_t address, uint64_t bytes,
+                           uint32_t alignment, bool write, unsigned lane);
+
+/// Space an address of a generic access falls into, and the address inside that space's own numbering.
+struct Located {
+  Space space = Space::global;
+  uint64_t address = 0;
+};
+Located locate(ptx::StateSpace space, uint64_t address);
+
+/// Writes "buffer + offset" for people: `shared + 0x40 of CTA rank 1`, `tensor A + 1024 (of 4096 bytes)`, ...
+std::string describe_address(const Launch& launch, Space space, uint64_t address);
+
+/// Sends an AccessEvent for the active lanes if somebody listens.
+void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op);
+
+}  // namespace ptxbench::emulator

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+/// What a tool may watch while kernels execute: the boundary between the emulator, which executes, and the checker, which
+/// judges. The emulator fills these plain structs; they hold no emulator types, so race logic can be tested alone.
+/// The contract (when each event is sent, in what order, and what a tool may rely on) is docs/memory-model.md.
+namespace ptxbench::emulator {
+
+enum class Space : uint8_t { global, shared, local, constant, param, tensor_map, registers };
+enum class Proxy : uint8_t { generic, async, tensor_map, read_only };
+enum class Semantics : uint8_t { weak, volatile_, relaxed, acquire, release, acq_rel, sc };
+enum class Scope : uint8_t { none, cta, cluster, gpu, sys };
+enum class AccessKind : uint8_t { read, write, atomic };
+
+/// Place of an instruction, resolved lazily: `program` and `instruction` identify it, Device::describe() names it.
+struct Site {
+  uint32_t program = 0;
+  uint32_t instruction = 0;
+};
+
+/// The threads an event is about: lanes `lanes` of one warp. Indices are linear: cluster in grid, CTA rank in cluster,
+/// warp in CTA.
+struct Agent {
+  uint64_t launch = 0;
+  uint32_t cluster = 0;
+  uint32_t cta_rank = 0;
+  uint32_t warp = 0;
+  uint32_t lanes = 0;
+};
+
+/// Bytes [address, address + bytes). Shared addresses are those of the cluster window: (CTA rank << 24) + offset.
+struct ByteRange {
+  uint64_t address = 0;
+  uint32_t bytes = 0;
+};
+
+/// One warp-level memory instruction. Lane l (set in agent.lanes) touches [addresses[l], addresses[l] + bytes).
+struct AccessEvent {
+  Agent agent;
+  Site site;
+  Space space{};
+  AccessKind kind{};
+  Semantics semantics{};
+  Scope scope{};
+  Proxy proxy{};
+  uint32_t bytes = 0;
+  const uint64_t* addresses = nullptr;  ///< 32 entries
+};
+
+enum class FenceKind : uint8_t { thread, proxy_async, proxy_tensor_map, proxy_alias, mbarrier_init, wgmma };
+struct FenceEvent {
+  Agent agent;
+  Site site;
+  FenceKind kind{};
+  Semantics semantics{};
+  Scope scope{};
+  bool global_space = true, shared_space = true;  ///< for proxy fences: which spaces the fence names
+  ByteRange tensor_map{};                         ///< for tensormap acquire: the 128 bytes it names
+};
+
+enum class BarrierKind : uint8_t { cta, cluster, warp, grid_dependency };
+enum class BarrierAction : uint8_t { arrive, wait_begin, wait_end };
+struct BarrierEvent {
+  Agent agent;
+  Site site;
+  BarrierKind kind{};
+  BarrierAction action{};
+  uint32_t id = 0;          ///< named barrier 0..15
+  uint64_t generation = 0;  ///< number of completed phases of this barrier before this event
+  bool aligned = false;
+  Semantics semantics{};    ///< cluster barriers: release / acquire / relaxed
+};
+
+enum class MbarrierAction : uint8_t { init, invalidate, arrive, arrive_drop, expect_tx, complete_tx, wait_success, wait_failure };
+struct MbarrierEvent {
+  Agent agent;
+  Site site;
+  MbarrierAction action{};
+  uint64_t address = 0;   ///< cluster shared address
+  uint32_t count = 0;     ///< arrivals, or the initial count
+  int64_t bytes = 0;      ///< transaction bytes
+  uint64_t phase = 0;     ///< phases completed before this event
+  Semantics semantics{};
+  Scope scope{};
+  uint64_t completed_by = 0;  ///< complete_tx: id of the asynchronous operation, 0 if a thread did it
+};
+
+enum class AsyncKind : uint8_t { cp_async, bulk_copy, tensor_copy, bulk_reduce, tensor_reduce, wgmma, st_async, red_async, prefetch };
+enum class Completion : uint8_t { none, mbarrier, bulk_group, cp_async_group, wgmma_group };
+
+/// An asynchronous operation was issued. Its effects happen at on_async_effect; ranges are valid during the call only.
+struct AsyncIssueEvent {
+  uint64_t id = 0;
+  Agent agent;
+  Site site;
+  AsyncKind kind{};
+  Completion completion{};
+  uint64_t completion_target = 0;  ///< mbarrier address, or index of the group the operation belongs to
+  Space source_space{}, destination_space{};
+  std::span<const ByteRange> reads, writes;
+  uint64_t tensor_map = 0;         ///< generic address of the tensor map read through its proxy, 0 if none
+};
+enum class AsyncEffect : uint8_t { reads_done, writes_done };
+/// A thread learned that groups up to and including `group` are complete (`reads_only`: `.read` waits free sources only).
+struct GroupWaitEvent {
+  Agent agent;
+  Site site;
+  Completion kind{};
+  uint64_t group = 0;
+  bool reads_only = false;
+};
+
+struct LaunchEvent {
+  uint64_t launch = 0;
+  uint32_t program = 0;
+  uint32_t grid[3]{}, block[3]{}, cluster[3]{};
+  uint32_t shared_bytes = 0;
+  uint64_t stream = 0;
+};
+
+/// All callbacks default to nothing. Calls for one cluster come from one thread at a time; different clusters may call
+/// concurrently unless Observer::serial() is true.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual bool serial() const { return true; }
+  virtual void on_launch_begin(const LaunchEvent&) {}
+  virtual void on_launch_end(const LaunchEvent&) {}
+  virtual void on_access(const AccessEvent&) {}
+  virtual void on_fence(const FenceEvent&) {}
+  virtual void on_barrier(const BarrierEvent&) {}
+  virtual void on_mbarrier(const MbarrierEvent&) {}
+  virtual void on_async_issue(const AsyncIssueEvent&) {}
+  virtual void on_async_effect(uint64_t /*id*/, AsyncEffect) {}
+  virtual void on_group_commit(const Agent&, Site, Completion, uint64_t /*group*/) {}
+  virtual void on_group_wait(const GroupWaitEvent&) {}
+  virtual void on_exit(const Agent&, Site) {}
+};
+
+}  // namespace ptxbench::emulator

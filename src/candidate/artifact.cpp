@@ -28,6 +28,7 @@ std::optional<ArtifactCache::Entry> load(const std::string& id, const fs::path& 
   if (!text) return std::nullopt;
   const auto manifest = base::parse_json(*text, kManifest);
   if (!manifest) return std::nullopt;
+  if (!manifest->is_object()) return std::nullopt;
   if (manifest->value("schema", std::string()) != kSchema || manifest->value("id", std::string()) != id ||
       !manifest->contains("files") || !manifest->contains("report")) {
     return std::nullopt;

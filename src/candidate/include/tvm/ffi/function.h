@@ -191,8 +191,6 @@ template <class F>
 struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
 template <class R, class... Args>
 struct SignatureOf<R (*)(Args...)> : Signature<R, Args...> {};
-template <class R, class... Args>
-struct SignatureOf<R (*)(Args...) noexcept> : Signature<R, Args...> {};
 template <class C, class R, class... Args>
 struct SignatureOf<R (C::*)(Args...) const> : Signature<R, Args...> {};
 template <class C, class R, class... Args>

@@ -36,7 +36,7 @@ namespace ptxbench::ptx {
   X(rn, "rn") X(rz, "rz") X(rm, "rm") X(rp, "rp") X(rna, "rna") X(rs, "rs") X(rni, "rni") X(rzi, "rzi")             \
   X(rmi, "rmi") X(rpi, "rpi") X(ftz, "ftz") X(noftz, "noftz") X(sat, "sat") X(satfinite, "satfinite")               \
   X(relu, "relu") X(approx, "approx") X(full, "full") X(lo, "lo") X(hi, "hi") X(wide, "wide") X(cc, "cc")           \
-  X(oob, "oob") X(NaN, "NaN") X(xorsign, "xorsign") X(abs, "abs") X(pack, "pack") X(to, "to")                       \
+  X(oob, "oob") X(cvt, "cvt") X(NaN, "NaN") X(xorsign, "xorsign") X(abs, "abs") X(pack, "pack") X(to, "to")                       \
   /* comparison and boolean */                                                                                     \
   X(eq, "eq") X(ne, "ne") X(lt, "lt") X(le, "le") X(gt, "gt") X(ge, "ge") X(ls, "ls") X(hs, "hs")                   \
   X(equ, "equ") X(neu, "neu") X(ltu, "ltu") X(leu, "leu") X(gtu, "gtu") X(geu, "geu") X(num, "num") X(nan, "nan")   \

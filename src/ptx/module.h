@@ -41,6 +41,7 @@ struct Operand {
   uint32_t index = kNone;
   uint64_t bits = 0;
   std::vector<Operand> elements;
+  Mod suffix = Mod::none;    ///< `.b0`..`.h1` selectors of video instructions, `.unified` of addresses
   std::string text;          ///< spelling to print literals exactly as they came; empty if none is needed
 };
 
@@ -62,6 +63,8 @@ struct Instruction {
   StateSpace space(size_t i = 0) const;
 };
 
+/// Only registers that the body uses are listed; `%r<1000>` alone makes none. Components of vector registers are
+/// registers of their own, named `v.x`.
 struct Register {
   std::string name;
   Type type = Type::none;
@@ -83,6 +86,7 @@ struct Variable {
     std::string symbol;
     int64_t addend = 0;
     bool generic = false;           ///< written as generic(symbol)
+    uint64_t mask = 0;              ///< `0xff00(symbol)`: the address bits that go into this element; 0 = all
   };
   std::vector<Relocation> relocations;
   bool is_extern = false, is_visible = false, is_weak = false, is_common = false;
@@ -90,7 +94,8 @@ struct Variable {
   StateSpace pointer_space = StateSpace::generic;
   uint32_t pointer_alignment = 0;
   SourcePosition position;
-  std::string declaration_text;     ///< canonical text of the declaration for the printer
+  std::vector<std::string> attributes;  ///< `.attribute(...)` entries: ".managed", ".unified(...)"
+  std::string declaration_text;     ///< canonical text of the declaration for the printer; empty: built from the fields
 };
 
 enum class StatementKind : uint8_t {
@@ -115,6 +120,7 @@ struct Label {
   std::vector<uint32_t> targets;           ///< `.branchtargets`: labels
   bool is_prototype = false;               ///< `.callprototype`
   std::vector<uint64_t> prototype_returns, prototype_params;  ///< byte sizes
+  std::vector<uint32_t> call_targets;      ///< `.calltargets`: indices into Module::functions
 };
 
 /// Where an operand's variable lives: the top bit chooses the table.
@@ -141,7 +147,8 @@ struct Function {
   uint32_t reqnctapercluster[3] = {0, 0, 0};
   uint32_t maxclusterrank = 0;
   uint32_t minnctapersm = 0, maxnreg = 0;
-  bool explicit_cluster = false, noreturn = false;
+  uint32_t alias_of = kNone;         ///< `.alias`: the function in Module::functions whose body this name stands for
+  bool explicit_cluster = false, noreturn = false, blocks_are_clusters = false;
   std::vector<std::string> directives; ///< performance directives in source order, for the printer
   SourcePosition position;
 };

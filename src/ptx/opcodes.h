@@ -45,7 +45,13 @@ namespace ptxbench::ptx {
   X(vshl, "vshl") X(vshr, "vshr") X(vsub, "vsub") X(wgmma_commit_group, "wgmma.commit_group.sync.aligned")         \
   X(wgmma_fence, "wgmma.fence.sync.aligned") X(wgmma_mma_async, "wgmma.mma_async.sync.aligned")                    \
   X(wgmma_mma_async_sp, "wgmma.mma_async.sp.sync.aligned")                                                        \
-  X(wgmma_wait_group, "wgmma.wait_group.sync.aligned") X(xor_, "xor")
+  X(wgmma_wait_group, "wgmma.wait_group.sync.aligned") X(xor_, "xor")                                             \
+  X(mma_sp_ordered, "mma.sp::ordered_metadata.sync") X(wmma_load_a, "wmma.load.a.sync")                            \
+  X(wmma_load_b, "wmma.load.b.sync") X(wmma_load_c, "wmma.load.c.sync") X(wmma_store_d, "wmma.store.d.sync")        \
+  X(wmma_mma, "wmma.mma.sync") X(vadd2, "vadd2") X(vsub2, "vsub2") X(vavrg2, "vavrg2") X(vabsdiff2, "vabsdiff2")    \
+  X(vmin2, "vmin2") X(vmax2, "vmax2") X(vset2, "vset2") X(vsub4, "vsub4") X(vavrg4, "vavrg4") X(vmin4, "vmin4")     \
+  X(vmax4, "vmax4") X(vset4, "vset4") X(tex, "tex") X(tld4, "tld4") X(txq, "txq") X(suld, "suld") X(sust, "sust")   \
+  X(sured, "sured") X(suq, "suq")
 
 enum class Op : uint16_t {
   invalid,

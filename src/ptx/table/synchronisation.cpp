@@ -1,0 +1,76 @@
+#include "ptx/table/groups.h"
+#include "ptx/table/table.h"
+
+namespace ptxbench::ptx::table {
+namespace {
+
+constexpr const char* kSync = "Parallel Synchronization and Communication Instructions";
+constexpr const char* kMbarrier = "Parallel Synchronization and Communication Instructions: mbarrier";
+
+#define CTA_SHARED "{.shared|.shared::cta}"
+#define ANY_SHARED "{.shared|.shared::cta|.shared::cluster}"
+#define NEAR_SCOPE "{.cta|.cluster}"
+#define TX_ARRIVE "{.release|.relaxed}" NEAR_SCOPE
+#define WAIT "{.acquire|.relaxed}" NEAR_SCOPE CTA_SHARED
+#define PROXY_SPACE "{.global|.shared|.shared::cta|.shared::cluster}"
+
+#define ARRIVE(op)                                                                                                   \
+  {Op::op, TX_ARRIVE CTA_SHARED ".b64", "D:b64, a, s:u32?", 70, "sm_80", kMbarrier},                                 \
+  {Op::op, TX_ARRIVE ".shared::cluster.b64", "_, a, s:u32?", 80, "sm_90", kMbarrier},                                \
+  {Op::op, ".expect_tx" TX_ARRIVE CTA_SHARED ".b64", "D:b64, a, s:u32", 80, "sm_90", kMbarrier},                     \
+  {Op::op, ".expect_tx" TX_ARRIVE ".shared::cluster.b64", "_, a, s:u32", 80, "sm_90", kMbarrier},                    \
+  {Op::op, ".noComplete{.release}{.cta}" CTA_SHARED ".b64", "D:b64, a, s:u32", 70, "sm_80", kMbarrier}
+
+#define BARRIER(op, aligned)                                                                                  \
+  {Op::op, "{.cta}.sync" aligned, "s:u32, s:u32?", 10, "sm_50", kSync},                                       \
+  {Op::op, "{.cta}.arrive" aligned, "s:u32, s:u32", 20, "sm_50", kSync},                                      \
+  {Op::op, "{.cta}.red.popc" aligned ".u32", "d:u32, s:u32, p | d:u32, s:u32, s:u32, p", 20, "sm_50", kSync}, \
+  {Op::op, "{.cta}.red(.and|.or)" aligned ".pred", "P, s:u32, p | P, s:u32, s:u32, p", 20, "sm_50", kSync}
+
+constexpr InstructionForm kRows[] = {
+    BARRIER(bar, ""),
+    BARRIER(barrier, "{.aligned}"),
+    {Op::bar_warp_sync, "", "s:b32", 60, "sm_50", kSync},
+    {Op::barrier_cluster_arrive, "{.release|.relaxed}{.aligned}", "", 78, "sm_90", kSync},
+    {Op::barrier_cluster_wait, "{.acquire}{.aligned}", "", 78, "sm_90", kSync},
+    {Op::membar, "(.cta|.gl|.sys)", "", 14, "sm_50", kSync},
+    {Op::membar, ".proxy(.alias|.async)" PROXY_SPACE, "", 75, "sm_70", kSync},
+    {Op::fence, "{.sc|.acq_rel|.acquire|.release}" PTX_SCOPE, "", 60, "sm_70", kSync},
+    {Op::fence, ".acquire.sync_restrict::shared::cluster.cluster", "", 86, "sm_90", kSync},
+    {Op::fence, ".release.sync_restrict::shared::cta.cluster", "", 86, "sm_90", kSync},
+    {Op::fence_mbarrier_init, ".release.cluster", "", 80, "sm_90", kSync},
+    {Op::fence_proxy, ".alias", "", 75, "sm_70", kSync},
+    {Op::fence_proxy, ".async" PROXY_SPACE, "", 80, "sm_90", kSync},
+    {Op::fence_proxy, ".tensormap::generic.release" PTX_SCOPE, "", 83, "sm_90", kSync},
+    {Op::fence_proxy, ".tensormap::generic.acquire" PTX_SCOPE, "a, i(128..128)", 83, "sm_90", kSync},
+    {Op::fence_proxy, ".async::generic.acquire.sync_restrict::shared::cluster.cluster", "", 86, "sm_90", kSync},
+    {Op::fence_proxy, ".async::generic.release.sync_restrict::shared::cta.cluster", "", 86, "sm_90", kSync},
+    {Op::vote_sync, "(.all|.any|.uni).pred", "P, p, s:b32", 60, "sm_50", kSync},
+    {Op::vote_sync, ".ballot.b32", "d:0, p, s:b32", 60, "sm_50", kSync},
+    {Op::match_sync, ".any.sync(.b32|.b64)", "d:b32, s:0, s:b32", 60, "sm_70", kSync},
+    {Op::match_sync, ".all.sync(.b32|.b64)", "e:b32, s:0, s:b32", 60, "sm_70", kSync},
+    {Op::activemask, ".b32", "d:0", 62, "sm_50", kSync},
+    {Op::redux_sync, "(.add|.min|.max)(.u32|.s32)", "d:0, s:0, s:b32", 70, "sm_80", kSync},
+    {Op::redux_sync, "(.and|.or|.xor).b32", "d:0, s:0, s:b32", 70, "sm_80", kSync},
+    {Op::redux_sync, "(.min|.max){.abs}{.NaN}.f32", "d:0, r:0, s:b32", 86, "sm_100a", kSync},
+    {Op::elect_sync, "", "E:b32, s:b32", 80, "sm_90", kSync},
+    {Op::griddepcontrol, "(.launch_dependents|.wait)", "", 78, "sm_90", kSync},
+
+    {Op::mbarrier_init, CTA_SHARED ".b64", "a, s:u32", 70, "sm_80", kMbarrier},
+    {Op::mbarrier_inval, CTA_SHARED ".b64", "a", 70, "sm_80", kMbarrier},
+    {Op::mbarrier_expect_tx, "{.relaxed}" NEAR_SCOPE ANY_SHARED ".b64", "a, s:u32", 80, "sm_90", kMbarrier},
+    {Op::mbarrier_complete_tx, "{.relaxed}" NEAR_SCOPE ANY_SHARED ".b64", "a, s:u32", 80, "sm_90", kMbarrier},
+    ARRIVE(mbarrier_arrive),
+    ARRIVE(mbarrier_arrive_drop),
+    {Op::mbarrier_pending_count, ".b64", "d:u32, r:b64", 70, "sm_80", kMbarrier},
+    {Op::mbarrier_test_wait, WAIT ".b64", "P, a, r:b64", 70, "sm_80", kMbarrier},
+    {Op::mbarrier_test_wait, ".parity" WAIT ".b64", "P, a, s:u32", 71, "sm_80", kMbarrier},
+    {Op::mbarrier_try_wait, WAIT ".b64", "P, a, r:b64, s:u32?", 78, "sm_90", kMbarrier},
+    {Op::mbarrier_try_wait, ".parity" WAIT ".b64", "P, a, s:u32, s:u32?", 78, "sm_90", kMbarrier},
+};
+
+}  // namespace
+
+std::span<const InstructionForm> synchronisation_rows() { return kRows; }
+
+}  // namespace ptxbench::ptx::table

@@ -29,11 +29,12 @@ constexpr int kStages = 4;
 constexpr int kConsumerWarps = 8;
 constexpr int kThreads = (kConsumerWarps + 1) * 32;
 constexpr int kVector = 8;
+constexpr uint64_t kStepUnits = 16 * sizeof(__nv_bfloat16) / 16;  // one k16 step in units of a matrix descriptor
 constexpr uint32_t kABytes = kTileM * kTileK * 2;
 constexpr uint32_t kBBytes = kTileN * kTileK * 2;
 constexpr uint32_t kHalfBytes = 64 * kTileK * 2;  // the 64 rows of A that one warpgroup reads
 constexpr uint32_t kStageBytes = kABytes + kBBytes;
-constexpr uint32_t kAtomBytes = 1024;             // alignment of the 128-byte swizzle pattern
+constexpr uint32_t kAtomBytes = 1024;  // alignment of the 128-byte swizzle pattern
 constexpr uint32_t kSharedBytes = kStages * kStageBytes + kAtomBytes;
 
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
@@ -79,13 +80,13 @@ __device__ __forceinline__ void load_box(uint32_t destination, const CUtensorMap
 }
 
 // Matrix descriptor of a K-major operand whose rows are 128 bytes under the 128-byte swizzle. Eight such rows make an
-// atom of 1024 bytes, the stride between groups of eight rows; the leading offset is unused in this layout.
+// atom of 1024 bytes, the stride between groups of eight rows; the leading offset is unused in this layout. A step
+// along K inside the swizzle span just moves the start address, which the descriptor holds in units of 16 bytes.
 __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address) {
   constexpr uint64_t kLeadingOffset = 1;
   constexpr uint64_t kStrideOffset = 1024 >> 4;
   constexpr uint64_t kSwizzle128 = 1;
-  return static_cast<uint64_t>((address & 0x3ffffu) >> 4) | kLeadingOffset << 16 | kStrideOffset << 32 |
-         kSwizzle128 << 62;
+  return static_cast<uint64_t>(address >> 4) | kLeadingOffset << 16 | kStrideOffset << 32 | kSwizzle128 << 62;
 }
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -114,22 +115,22 @@ __device__ __forceinline__ void multiply(float (&d)[128], uint64_t a, uint64_t b
       " %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
       "%128, %129, keep, 1, 1, 0, 0;\n"
       "}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-        "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-        "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-        "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-        "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-        "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-        "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
+        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
+        "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
+        "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
+        "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]),
+        "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]),
+        "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]),
+        "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]),
+        "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]),
+        "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]),
+        "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]),
+        "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]),
+        "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 
@@ -175,14 +176,14 @@ __device__ __forceinline__ void consume(float (&d)[128], uint32_t ring, uint32_t
   pin(d);
   for (int slice = 0; slice < slices; ++slice) {
     barrier_wait(full + 8 * at.stage, at.parity);
-    const uint32_t a_box = ring + at.stage * kStageBytes + static_cast<uint32_t>(half) * kHalfBytes;
-    const uint32_t b_box = ring + at.stage * kStageBytes + kABytes;
+    const uint32_t a_box = ring + at.stage * kStageBytes;
+    const uint64_t a_descriptor = matrix_descriptor(a_box + static_cast<uint32_t>(half) * kHalfBytes);
+    const uint64_t b_descriptor = matrix_descriptor(a_box + kABytes);
 
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kTileK / 16; ++step) {
-      const uint32_t k_bytes = static_cast<uint32_t>(step) * 32;
-      multiply(d, matrix_descriptor(a_box + k_bytes), matrix_descriptor(b_box + k_bytes), slice > 0 || step > 0);
+      multiply(d, a_descriptor + kStepUnits * step, b_descriptor + kStepUnits * step, slice > 0 || step > 0);
     }
     wgmma_commit();
 
@@ -225,7 +226,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const uint32_t ring = (shared_address(shared) + kAtomBytes - 1) & ~(kAtomBytes - 1);
   const uint32_t full = shared_address(full_barriers);
   const uint32_t empty = shared_address(empty_barriers);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  // Read from lane 0, so that the compiler knows it to be the same in the whole warp and may use uniform registers.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   const int m0 = static_cast<int>(blockIdx.y) * kTileM;
   const int n0 = static_cast<int>(blockIdx.x) * kTileN;
   const int slices = (k + kTileK - 1) / kTileK;
@@ -276,10 +278,9 @@ CUtensorMap make_tensor_map(const char* name, void* data, int64_t rows, int64_t 
   const cuuint64_t row_bytes[1] = {static_cast<cuuint64_t>(cols) * sizeof(__nv_bfloat16)};
   const cuuint32_t box[2] = {64, box_rows};
   const cuuint32_t element_strides[2] = {1, 1};
-  const CUresult status =
-      encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, sizes, row_bytes, box, element_strides,
-                        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status = encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, sizes, row_bytes, box,
+                                            element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     TVM_FFI_THROW(RuntimeError) << "cuTensorMapEncodeTiled for " << name << " failed with code "
                                 << static_cast<int>(status);
@@ -317,8 +318,8 @@ void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c)
         "shared memory of gemm_warp_specialized");
   const auto stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(a.device().device_type, a.device().device_id));
   const dim3 grid(static_cast<unsigned>((n + kTileN - 1) / kTileN), static_cast<unsigned>((m + kTileM - 1) / kTileM));
-  gemm_kernel<<<grid, kThreads, kSharedBytes, stream>>>(a_map, b_map, c_data, static_cast<int>(m),
-                                                        static_cast<int>(n), static_cast<int>(k));
+  gemm_kernel<<<grid, kThreads, kSharedBytes, stream>>>(a_map, b_map, c_data, static_cast<int>(m), static_cast<int>(n),
+                                                        static_cast<int>(k));
   check(cudaGetLastError(), "launch of gemm_warp_specialized");
 }
 

@@ -21,7 +21,7 @@ void check(cudaError_t status, const char* what) {
   std::exit(2);
 }
 
-__global__ void __launch_bounds__(kTile * kTile) sgemm_tiled(const float* a, const float* b, float* c, int n) {
+__global__ void __launch_bounds__(kTile* kTile) sgemm_tiled(const float* a, const float* b, float* c, int n) {
   __shared__ float a_tile[kTile][kTile];
   __shared__ float b_tile[kTile][kTile];
   const int tx = static_cast<int>(threadIdx.x);

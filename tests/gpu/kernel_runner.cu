@@ -210,8 +210,8 @@ Comparison compare(const std::vector<RowSums>& rows, int n) {
     block_truth2 += rows[i].truth2;
     ++in_block;
     if (in_block == 64 || i + 1 == rows.size()) {
-      result.block = std::max(
-          result.block, std::sqrt(block_error2 / std::max(block_truth2, floor2 * static_cast<double>(in_block))));
+      result.block = std::max(result.block,
+                              std::sqrt(block_error2 / std::max(block_truth2, floor2 * static_cast<double>(in_block))));
       block_error2 = 0.0;
       block_truth2 = 0.0;
       in_block = 0;
@@ -402,7 +402,7 @@ std::vector<Timing> time_candidates(const std::vector<Candidate>& candidates, co
       if (round >= 0) timings[which].cold.push_back(ms);
     }
   }
-  for (int round = 0; round < std::max(3, rounds / 5); ++round) {
+  for (int round = 0; round < std::max(static_cast<int>(candidates.size()), rounds / 5); ++round) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       const size_t which = (i + static_cast<size_t>(round)) % candidates.size();
       if (median(timings[which].cold) > 3.0) continue;  // steady state matters for the fast ones only
@@ -451,14 +451,22 @@ int main(int argc, char** argv) {
     if (argument.rfind("--", 0) == 0) {
       if (i + 1 == argc) die(argument + " needs a value");
       const char* value = argv[++i];
-      if (argument == "--n") n = std::atoi(value);
-      else if (argument == "--k") k = std::atoi(value);
-      else if (argument == "--rounds") rounds = std::atoi(value);
-      else if (argument == "--check") check_sizes = parse_list(value);
-      else if (argument == "--time") time_sizes = parse_list(value);
-      else if (argument == "--json") json_path = value;
-      else if (argument == "--dump") dump_path = value;
-      else die("unknown option " + argument);
+      if (argument == "--n")
+        n = std::atoi(value);
+      else if (argument == "--k")
+        k = std::atoi(value);
+      else if (argument == "--rounds")
+        rounds = std::atoi(value);
+      else if (argument == "--check")
+        check_sizes = parse_list(value);
+      else if (argument == "--time")
+        time_sizes = parse_list(value);
+      else if (argument == "--json")
+        json_path = value;
+      else if (argument == "--dump")
+        dump_path = value;
+      else
+        die("unknown option " + argument);
       continue;
     }
     const size_t equals = argument.find('=');
@@ -509,9 +517,10 @@ int main(int argc, char** argv) {
 
   std::string json = "{\n  \"schema\": \"ptxbench.gpu-kernels/1\",\n  \"device\": \"" + std::string(device.name) +
                      "\",\n  \"multiprocessors\": " + std::to_string(device.multiProcessorCount) +
-                     ",\n  \"cuda_driver\": " + std::to_string(driver) + ",\n  \"cuda_runtime\": " +
-                     std::to_string(runtime) + ",\n  \"cublas\": " + std::to_string(blas_version) +
-                     ",\n  \"n\": " + std::to_string(n) + ",\n  \"k\": " + std::to_string(k) + ",\n  \"checks\": [";
+                     ",\n  \"cuda_driver\": " + std::to_string(driver) +
+                     ",\n  \"cuda_runtime\": " + std::to_string(runtime) +
+                     ",\n  \"cublas\": " + std::to_string(blas_version) + ",\n  \"n\": " + std::to_string(n) +
+                     ",\n  \"k\": " + std::to_string(k) + ",\n  \"checks\": [";
   std::printf("%s, %d SMs, driver %d, runtime %d, cuBLAS %d\n", device.name, device.multiProcessorCount, driver,
               runtime, blas_version);
 

@@ -77,7 +77,9 @@ failed=0
   done
 
   timeout 300 "$bin/kernel_runner" --check 1,70,232,256,972,8192 --time 8192,256 --json "$out/kernels.json" \
-    --dump "$out/outputs.bin" $sound || failed=1
+    $sound || failed=1
+  # A small problem's outputs, as recorded hardware truth for other machines.
+  timeout 60 "$bin/kernel_runner" --n 712 --k 328 --check 65 --dump "$out/outputs.bin" $list || failed=1
   nvidia-smi --query-gpu=clocks.sm,power.draw,temperature.gpu --format=csv,noheader
 } 2>&1 | tee "$out/run.log"
 [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1

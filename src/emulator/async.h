@@ -36,6 +36,12 @@ struct ThreadAsyncState {
   uint64_t cp_async_retired = 0, bulk_retired = 0;
 };
 
+/// What the emulator knows about a live mbarrier beside its word in shared memory (isa/mbarrier.h).
+struct MbarrierRecord {
+  uint64_t word = 0;    ///< as last written by an mbarrier operation: a difference means somebody stored over it
+  uint64_t phases = 0;  ///< phases completed since init
+};
+
 /// Asynchronous operations of a cluster in flight, and the policy that says when each takes effect.
 class AsyncEngine {
  public:
@@ -63,12 +69,6 @@ class AsyncEngine {
   std::mt19937_64 generator_;
   std::vector<std::shared_ptr<AsyncOperation>> pending_;
   uint64_t last_id_ = 0;
-};
-
-/// What the emulator knows about a live mbarrier beside its word in shared memory (isa/mbarrier.h).
-struct MbarrierRecord {
-  uint64_t word = 0;    ///< as last written by an mbarrier operation: a difference means somebody stored over it
-  uint64_t phases = 0;  ///< phases completed since init
 };
 
 /// wgmma operations a warp has issued and not yet executed, see isa/wgmma.cpp.

@@ -59,6 +59,9 @@ bool try_rendezvous(Warp& warp, size_t index) {
   if (joins_equal == 0) {
     // Different enclosing joins: lanes that meet at a `.sync` instruction from different control paths leave those joins.
     join = -1;
+    warp.make_general();
+    pc = warp.fragments[index].pc;
+    frame = warp.fragments[index].frame;
     warp.drop_lanes(together);
   }
   Fragment merged;
@@ -196,6 +199,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
       warp.cta = &cta;
       warp.cluster = &cluster;
       warp.index = w;
+      warp.general = !launch.aligned_warps;
       const uint32_t threads = std::min(kLanes, launch.threads_per_cta - w * kLanes);
       warp.live = threads == kLanes ? kFullMask : (1u << threads) - 1;
       warp.fragments.clear();
@@ -218,7 +222,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
       cta.warps.push_back(&warp);
       Frame* frame = warp.push_frame(*launch.kernel, 0);
       Fragment first;
-      first.pc = launch.kernel->code.data();
+      first.pc = frame->function->code.data();
       first.mask = warp.live;
       first.frame = frame;
       warp.fragments.push_back(first);
@@ -268,6 +272,7 @@ ClusterStatus run_cluster(Cluster& cluster, unsigned rounds) {
     for (Warp& warp : cluster.warps) {
       for (size_t j = 0; j < warp.joins.size(); ++j) {
         if (warp.joins[j].in_use && warp.joins[j].arrived != 0 && warp.joins[j].pending != 0 && !warp.joins[j].is_call) {
+          warp.make_general();
           warp.release_join(static_cast<int32_t>(j));
           released = true;
         }
@@ -354,8 +359,8 @@ Fault describe_deadlock(Cluster& cluster) {
     for (size_t i = 0; i < group.warps.size(); ++i) {
       size_t j = i;
       while (j + 1 < group.warps.size() && group.warps[j + 1] == group.warps[j] + 1) ++j;
-      warps += (warps.empty() ? "" : ",") + (j > i ? fmt::format("{}-{}", group.warps[i], group.warps[j])
-                                                   : fmt::format("{}", group.warps[i]));
+      if (!warps.empty()) warps += ',';
+      warps += j > i ? fmt::format("{}-{}", group.warps[i], group.warps[j]) : fmt::format("{}", group.warps[i]);
       i = j;
     }
     const Cta& cta = cluster.ctas[key.first];

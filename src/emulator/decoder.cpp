@@ -48,7 +48,32 @@ const Inst* negate_predicate(Warp& warp, const Inst& inst) {
 
 }  // namespace
 
-Decoder::Decoder(Program& program, FunctionCode& code) : program_(program), code_(code) {}
+Decoder::Decoder(Program& program, FunctionCode& code, const FunctionCode* specialised)
+    : program_(program), code_(code), general_(specialised != nullptr) {
+  next_counter_ = general_ ? specialised->counter_base : program.counters;
+  next_guard_ = general_ ? specialised->guard_counter_base : program.guard_counters;
+  code_.counter_base = next_counter_;
+  code_.guard_counter_base = next_guard_;
+}
+
+const FunctionCode& general_code(const Program& program, const FunctionCode& code) {
+  // Decoding touches only the new FunctionCode, so the loaded program may stay const for everybody else.
+  auto& mutable_program = const_cast<Program&>(program);
+  auto& owner = *mutable_program.functions[code.index];
+  std::call_once(owner.general_once, [&] {
+    auto general = std::make_unique<FunctionCode>();
+    general->index = owner.index;
+    general->source = owner.source;
+    general->site_base = owner.site_base;
+    general->local_offset = owner.local_offset;
+    general->local_bytes = owner.local_bytes;
+    general->parameter_offset = owner.parameter_offset;
+    general->parameter_bytes = owner.parameter_bytes;
+    Decoder(mutable_program, *general, &owner).run();
+    owner.general = std::move(general);
+  });
+  return *owner.general;
+}
 
 uint32_t Decoder::allocate(unsigned bytes, unsigned alignment) {
   next_offset_ = (next_offset_ + alignment - 1) / alignment * alignment;
@@ -111,6 +136,10 @@ bool Decoder::is_lane_varying(ptx::SpecialRegister special) {
   }
 }
 
+bool Decoder::varies_in_aligned_block(ptx::SpecialRegister special) {
+  return is_lane_varying(special) && special != ptx::SpecialRegister::tid_y && special != ptx::SpecialRegister::tid_z;
+}
+
 bool Decoder::is_dynamic(ptx::SpecialRegister special) {
   using S = ptx::SpecialRegister;
   switch (special) {
@@ -124,7 +153,8 @@ bool Decoder::is_dynamic(ptx::SpecialRegister special) {
 Slot Decoder::special_register(ptx::SpecialRegister special) {
   auto [it, inserted] = special_index_.try_emplace(special);
   if (inserted) {
-    it->second = scratch(32, is_lane_varying(special) ? Shape::vector : Shape::uniform);
+    const bool varying = general_ ? is_lane_varying(special) : varies_in_aligned_block(special);
+    it->second = scratch(32, varying ? Shape::vector : Shape::uniform);
     code_.specials.push_back({special, it->second.offset, it->second.shape});
   }
   return it->second;
@@ -268,6 +298,9 @@ void Decoder::memory_address(const Operand& operand, StateSpace space, MemoryOp&
   }
   op.address = source(base, Type::b64);
   op.address_bits = operand_bits(base, Type::b64);
+  if (!general_ && base.kind == OperandKind::reg && op.address.shape == Shape::vector && facts_.varying[base.index]) {
+    op.stride = facts_.stride[base.index];
+  }
 }
 
 Inst& Decoder::emit(HandlerPair handlers) {
@@ -414,9 +447,16 @@ void Decoder::find_post_dominators() {
 }
 
 void Decoder::classify_registers() {
+  facts_ = analyse_registers(function(), code_.blocks);
   code_.registers.resize(function().registers.size());
-  for (size_t r = 0; r < code_.registers.size(); ++r) {
-    code_.registers[r] = scratch(type_bits(function().registers[r].type));
+  // Scalars first: they share a few cache lines.
+  for (const bool scalars : {true, false}) {
+    for (size_t r = 0; r < code_.registers.size(); ++r) {
+      const unsigned bits = type_bits(function().registers[r].type);
+      // A predicate is one word of lane bits either way; 128-bit values have no scalar handlers.
+      const bool scalar = !general_ && !facts_.varying[r] && bits != 1 && bits != 128;
+      if (scalar == scalars) code_.registers[r] = scratch(bits, scalar ? Shape::uniform : Shape::vector);
+    }
   }
 }
 
@@ -430,7 +470,7 @@ void Decoder::decode_instruction(uint32_t index) {
     Inst& inst = emit({&guard_handler, &guard_handler});
     inst.src[0] = code_.registers[instruction.guard].offset;
     inst.flags = instruction.guard_negated ? 1 : 0;
-    inst.aux = program_.guard_counters++;
+    inst.aux = next_guard_++;
     code_.guards.push_back({inst.aux, index});
   }
   const Binder binder = BinderTable::instance().get(instruction.op);
@@ -456,19 +496,22 @@ void Decoder::run() {
   classify_registers();
   code_.constants_offset = (next_offset_ + 63) / 64 * 64;
   next_offset_ = code_.constants_offset;
-  code_.counter_base = program_.counters;
   for (uint32_t b = 0; b < code_.blocks.size(); ++b) {
     BasicBlock& block = code_.blocks[b];
     block_ = b;
     block.first_inst = static_cast<uint32_t>(code_.code.size());
     site_ = std::min<uint32_t>(block.first, static_cast<uint32_t>(function().instructions.size()) - 1);
     Inst& enter = emit({&block_enter_full, &block_enter_masked});
-    enter.aux = program_.counters++;
+    enter.aux = next_counter_++;
     enter.imm = std::max<int64_t>(1, block.last - block.first);
     for (uint32_t i = block.first; i < block.last; ++i) decode_instruction(i);
   }
   emit({&return_handler, &return_handler});  // the function's end
   patch_branches();
+  if (!general_) {
+    program_.counters = next_counter_;
+    program_.guard_counters = next_guard_;
+  }
   code_.frame_bytes = (next_offset_ + 127) / 128 * 128;
   code_.constants.assign(code_.frame_bytes - code_.constants_offset, std::byte{0});
   for (const auto& [offset, value] : uniform_constants_) {

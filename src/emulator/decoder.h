@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "emulator/program.h"
+#include "emulator/register_facts.h"
 #include "ptx/module.h"
 
 namespace ptxbench::emulator {
@@ -23,8 +24,12 @@ struct HandlerPair {
 /// emit decoded instructions.
 class Decoder {
  public:
-  Decoder(Program& program, FunctionCode& code);
+  /// `general`: no uniform registers; counters are those of `specialised`, whose function it is.
+  Decoder(Program& program, FunctionCode& code, const FunctionCode* specialised = nullptr);
   static bool is_lane_varying(ptx::SpecialRegister special);
+  /// The same in blocks whose warps are rows of x (LaunchRequest::block[0] a multiple of 32, or one row): what specialised
+  /// code assumes.
+  static bool varies_in_aligned_block(ptx::SpecialRegister special);
   static bool is_dynamic(ptx::SpecialRegister special);
   /// Decodes the whole function: control-flow graph, register shapes, code.
   void run();
@@ -51,6 +56,11 @@ class Decoder {
   Slot scratch(unsigned bits, Shape shape = Shape::vector);
   Slot constant(uint64_t low, uint64_t high = 0);             ///< uniform slot
   Slot vector_constant(uint64_t bits, unsigned element_bits);  ///< broadcast vector slot
+  /// The condition code's carry bit, one lane mask per function (add.cc, subc, madc, ...).
+  Slot carry_flag() {
+    if (!carry_flag_) carry_flag_ = scratch(1);
+    return *carry_flag_;
+  }
   Slot register_slot(uint32_t reg) const { return code_.registers[reg]; }
   /// Immediate value of an operand if it is one.
   static std::optional<int64_t> immediate(const ptx::Operand& operand);
@@ -64,7 +74,7 @@ class Decoder {
   const T* keep(T value) {
     auto owned = std::make_shared<T>(std::move(value));
     const T* raw = owned.get();
-    program_.extras.push_back(std::move(owned));
+    code_.extras.push_back(std::move(owned));
     return raw;
   }
 
@@ -95,6 +105,7 @@ class Decoder {
   uint32_t site_ = 0;
   uint32_t block_ = 0;
   bool approximate_ = false;
+  std::optional<Slot> carry_flag_;
   std::vector<std::pair<uint32_t, std::pair<uint64_t, uint64_t>>> uniform_constants_;  // offset -> value
   struct VectorConstant {
     uint32_t offset;
@@ -107,7 +118,13 @@ class Decoder {
   std::map<ptx::SpecialRegister, Slot> special_index_;
   std::map<std::tuple<int, uint64_t, int64_t>, Slot> address_index_;
   uint32_t next_offset_ = 0;
+  uint32_t next_counter_ = 0, next_guard_ = 0;
+  bool general_ = false;
+  RegisterFacts facts_;
 };
+
+/// The general code of a function, decoded on first use (thread safe).
+const FunctionCode& general_code(const Program& program, const FunctionCode& code);
 
 using Binder = void (*)(Decoder&, const ptx::Instruction&);
 

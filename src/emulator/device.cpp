@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "emulator/isa/system.h"
 #include "emulator/launch.h"
 #include "emulator/loader.h"
 #include "ptx/parser.h"
@@ -31,6 +32,16 @@ uint32_t estimate_registers(const ptx::Function& function) {
   for (const auto& reg : function.registers) declared += std::max(1u, type_bits(reg.type) / 32);
   if (threads != 0 && function.minnctapersm != 0) return cap;
   return std::clamp(declared / 4, 24u, cap);
+}
+
+/// "ex2.approx.ftz.f32"
+std::string full_name(const ptx::Instruction& instruction) {
+  std::string name(ptx::opcode_text(instruction.op));
+  for (ptx::Mod mod : instruction.mods) {
+    name += '.';
+    name += ptx::modifier_text(mod);
+  }
+  return name;
 }
 
 /// What a launch was refused for, with the runtime's error code.
@@ -302,12 +313,13 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   if (clusters > 0xffffffffull) return refuse(kInvalidConfiguration, "the emulator runs at most 2^32 clusters a launch");
   launch.clusters = static_cast<uint32_t>(clusters);
   launch.threads_per_cta = static_cast<uint32_t>(threads);
+  launch.aligned_warps = block[0] % kLanes == 0 || (block[1] == 1 && block[2] == 1);
   launch.warps_per_cta = (launch.threads_per_cta + kLanes - 1) / kLanes;
   launch.completion = state_->options.completion;
   launch.seed = state_->options.seed;
   launch.instruction_budget = state_->options.instruction_budget;
   launch.print = &state_->options.print;
-  launch.registers_per_thread = (a.registers + 7) / 8 * 8;
+  launch.registers_per_thread = entry_registers(source);
   launch.describe = [&](Site site) { return State::describe(*program, site); };
   for (uint32_t index : request.sample) {
     if (index >= launch.clusters) {
@@ -356,7 +368,7 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
         if (count[0] != 0) report.counts.push_back({i, function->index, count[0], count[1]});
         if (count[0] != 0 && std::binary_search(function->approximate.begin(), function->approximate.end(), i)) {
           const ptx::Instruction& instruction = function->source->instructions[i];
-          report.approximate.push_back(ptx::print_name(instruction));
+          report.approximate.push_back(full_name(instruction));
         }
       }
     }

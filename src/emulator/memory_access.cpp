@@ -127,8 +127,38 @@ std::byte* resolve_address(Warp& warp, const Inst& inst, StateSpace space, uint6
 
 std::byte* resolve_uniform(Warp& warp, const Inst& inst, const MemoryOp& op, uint64_t address, uint32_t bytes,
                            uint32_t alignment) {
+  if (is_shared(op.space) && (address & (alignment - 1)) == 0) {
+    const uint64_t own = uint64_t{warp.cta->rank} << kCtaRankShift;
+    const uint64_t offset = address - own;
+    if (offset >= kReservedSharedBytes && offset + bytes <= warp.cta->shared_bytes) return warp.cta->shared + offset;
+  }
   return resolve_address(warp, inst, op.space, address, bytes, alignment, op.kind != AccessKind::read,
                          static_cast<unsigned>(std::countr_zero(warp.mask)));
+}
+
+bool resolve_strided(Warp& warp, const MemoryOp& op, uint64_t& first) {
+  if (op.stride == INT64_MIN) return false;
+  uint64_t low = lane_address(warp, op, 0);
+  const uint64_t last = lane_address(warp, op, kLanes - 1);
+  const auto distance = static_cast<uint64_t>(op.stride) * (kLanes - 1);
+  if (last - low != distance) return false;  // a 32-bit index wrapped on its way to 64 bits
+  const uint64_t lane0 = low;
+  uint64_t high = last;
+  if (op.stride < 0) std::swap(low, high);
+  if (((lane0 | static_cast<uint64_t>(op.stride)) & (op.bytes - 1)) != 0) return false;
+  const bool generic_shared = op.space == StateSpace::generic && low - kSharedWindow < kSmallWindowBytes;
+  if (is_shared(op.space) || generic_shared) {
+    const uint64_t own = (generic_shared ? kSharedWindow : 0) + (uint64_t{warp.cta->rank} << kCtaRankShift);
+    if (low < own + kReservedSharedBytes || high + op.bytes > own + warp.cta->shared_bytes) return false;
+    first = lane0 - own + reinterpret_cast<uint64_t>(warp.cta->shared);
+    return true;
+  }
+  if (op.space == StateSpace::local || low < kGlobalWindow || high < low ||
+      !in_allocation(warp, low, high + op.bytes, op.kind != AccessKind::read)) {
+    return false;
+  }
+  first = lane0;
+  return true;
 }
 
 bool resolve_lanes(Warp& warp, const Inst& inst, const MemoryOp& op, LanePointers& pointers, uint32_t alignment) {

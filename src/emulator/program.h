@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct MemoryOp {
   uint32_t bytes = 0;          ///< per lane, all vector elements together
   Slot address;                ///< 32- or 64-bit address register or constant
   unsigned address_bits = 64;
+  int64_t stride = INT64_MIN;  ///< bytes between lanes' addresses if the whole warp runs (RegisterFacts::stride)
   int64_t offset = 0;
   uint32_t element_bytes = 0;
   unsigned elements = 1;
@@ -105,9 +107,15 @@ struct FunctionCode {
   bool calls_indirectly = false;
   std::vector<uint64_t> parameter_offset;  ///< entry: byte offset of each parameter in the parameter block
   uint32_t parameter_bytes = 0;
+  /// The same function with every register per lane: for blocks whose warps are not rows of x, and for warps whose lanes
+  /// stop running together where the analysis behind uniform registers assumed they would. Made on demand, see general_code().
+  std::unique_ptr<FunctionCode> general;
+  std::once_flag general_once;
+  std::vector<std::shared_ptr<void>> extras;  ///< owns what Inst::extra points to
   uint32_t site_base = 0;            ///< Site::instruction = site_base + PTX instruction index
   uint32_t counter_base = 0;         ///< first index of this function's block counters in the program
   std::vector<uint32_t> approximate;  ///< PTX instructions whose results only approximate the hardware's
+  uint32_t guard_counter_base = 0;
   std::vector<std::pair<uint32_t, uint32_t>> guards;  ///< guard counter, PTX instruction
 };
 inline constexpr uint64_t kNone64 = ~0ull;
@@ -134,7 +142,6 @@ struct Program {
   std::vector<std::vector<uint32_t>> function_shared;  ///< per function and variable: shared variable or kNone
   uint32_t counters = 0;             ///< number of block counters
   uint32_t guard_counters = 0;
-  std::vector<std::shared_ptr<void>> extras;  ///< owns what Inst::extra points to
   std::vector<uint64_t> allocations;          ///< device memory to free with the module
 };
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/decoder.h"
+
 namespace ptxbench::emulator {
 
 namespace {
@@ -118,6 +120,27 @@ void Warp::load_fragment(size_t which) {
   update_join_target();
 }
 
+void Warp::init_frame(Frame& f) {
+  const FunctionCode& function = *f.function;
+  f.registers = aligned(f.storage, function.frame_bytes);
+  std::memset(f.registers, 0, function.constants_offset);
+  std::memcpy(f.registers + function.constants_offset, function.constants.data(), function.constants.size());
+  const Launch& launch = *cluster->launch;
+  for (const auto& address : function.addresses) {
+    uint64_t value = 0;
+    switch (address.kind) {
+      case FunctionCode::AddressKind::shared_variable:
+        value = (uint64_t{cta->rank} << kCtaRankShift) + launch.shared_offset[address.value];
+        break;
+      case FunctionCode::AddressKind::parameter: value = launch.parameters + address.value; break;
+      case FunctionCode::AddressKind::local: value = f.local_base + address.value; break;
+    }
+    value += static_cast<uint64_t>(address.addend);
+    std::memcpy(f.registers + address.offset, &value, 8);
+  }
+  for (const auto& special : function.specials) write_special(*this, special, f.registers);
+}
+
 Frame* Warp::push_frame(const FunctionCode& function, uint32_t local_base) {
   std::unique_ptr<Frame> owned;
   if (!spare_frames.empty()) {
@@ -128,28 +151,76 @@ Frame* Warp::push_frame(const FunctionCode& function, uint32_t local_base) {
   }
   Frame* f = owned.get();
   frames.push_back(std::move(owned));
-  f->function = &function;
-  f->registers = aligned(f->storage, function.frame_bytes);
+  f->function = general ? &general_code(*cluster->launch->program, function) : &function;
   f->local_base = local_base;
   f->caller = nullptr;
   f->call_site = nullptr;
-  std::memset(f->registers, 0, function.constants_offset);
-  std::memcpy(f->registers + function.constants_offset, function.constants.data(), function.constants.size());
-  const Launch& launch = *cluster->launch;
-  for (const auto& address : function.addresses) {
-    uint64_t value = 0;
-    switch (address.kind) {
-      case FunctionCode::AddressKind::shared_variable:
-        value = (uint64_t{cta->rank} << kCtaRankShift) + launch.shared_offset[address.value];
-        break;
-      case FunctionCode::AddressKind::parameter: value = launch.parameters + address.value; break;
-      case FunctionCode::AddressKind::local: value = local_base + address.value; break;
-    }
-    value += static_cast<uint64_t>(address.addend);
-    std::memcpy(f->registers + address.offset, &value, 8);
-  }
-  for (const auto& special : function.specials) write_special(*this, special, f->registers);
+  init_frame(*f);
   return f;
+}
+
+namespace {
+
+/// The instruction of `to` that continues where `pc` of `from` does; both are decodings of one function.
+const Inst* map_pc(const FunctionCode& from, const FunctionCode& to, const Inst* pc) {
+  const auto index = static_cast<uint32_t>(pc - from.code.data());
+  size_t b = from.blocks.size() - 1;
+  while (from.blocks[b].first_inst > index) --b;
+  if (from.blocks[b].first_inst == index) return to.code.data() + to.blocks[b].first_inst;
+  auto run_of_site = [&](const FunctionCode& code) {
+    const uint32_t block_end = b + 1 < code.blocks.size() ? code.blocks[b + 1].first_inst : static_cast<uint32_t>(code.code.size());
+    uint32_t begin = code.blocks[b].first_inst + 1;
+    while (begin < block_end && code.code[begin].site != pc->site) ++begin;
+    uint32_t end = begin;
+    while (end < block_end && code.code[end].site == pc->site) ++end;
+    return std::pair(begin, end);
+  };
+  // An instruction may need extra preparation in one of the decodings: the first step maps to the first, later ones are
+  // counted from the end.
+  const auto [from_begin, from_end] = run_of_site(from);
+  const auto [to_begin, to_end] = run_of_site(to);
+  if (index == from_begin) return to.code.data() + to_begin;
+  const uint32_t distance = from_end - index;
+  return to.code.data() + (to_end >= to_begin + distance ? to_end - distance : to_begin);
+}
+
+}  // namespace
+
+void Warp::make_general() {
+  if (general) return;
+  general = true;
+  const Program& program = *cluster->launch->program;
+  auto map = [&](const Frame& f, const Inst* pc) { return map_pc(*f.function, general_code(program, *f.function), pc); };
+  for (Fragment& f : fragments) f.pc = map(*f.frame, f.pc);
+  for (Join& join : joins) {
+    if (join.in_use) join.target = join.is_call ? map(*join.frame, join.target - 1) + 1 : map(*join.frame, join.target);
+  }
+  for (auto& f : frames) {
+    if (f->call_site != nullptr) f->call_site = map(*f->caller, f->call_site);
+  }
+  for (auto& f : frames) {
+    const FunctionCode& old_code = *f->function;
+    const FunctionCode& new_code = general_code(program, old_code);
+    const std::vector<std::byte> old_storage = std::move(f->storage);
+    const std::byte* old = f->registers;
+    f->storage = {};
+    f->function = &new_code;
+    init_frame(*f);
+    for (size_t r = 0; r < old_code.registers.size(); ++r) {
+      const unsigned bits = type_bits(old_code.source->registers[r].type);
+      const Slot from = old_code.registers[r], to = new_code.registers[r];
+      if (bits == 1) {
+        std::memcpy(f->registers + to.offset, old + from.offset, 4);
+        continue;
+      }
+      const unsigned bytes = bits <= 16 ? 2 : bits / 8;
+      if (from.shape == Shape::vector) {
+        std::memcpy(f->registers + to.offset, old + from.offset, size_t{bytes} * kLanes);
+      } else {
+        for (unsigned lane = 0; lane < kLanes; ++lane) std::memcpy(f->registers + to.offset + lane * bytes, old + from.offset, bytes);
+      }
+    }
+  }
 }
 
 void Warp::pop_frame(Frame* done) {
@@ -195,8 +266,18 @@ void write_special(const Warp& warp, const FunctionCode::SpecialSlot& special, s
   const bool explicit_cluster = launch.ctas_per_cluster > 1 || launch.explicit_cluster;
   switch (special.special) {
     case S::tid_x: lanes([&](uint32_t l) { return (first_thread + l) % block[0]; }); break;
-    case S::tid_y: lanes([&](uint32_t l) { return (first_thread + l) / block[0] % block[1]; }); break;
-    case S::tid_z: lanes([&](uint32_t l) { return (first_thread + l) / (block[0] * block[1]); }); break;
+    case S::tid_y:
+      if (special.shape == Shape::uniform) {
+        uniform(first_thread / block[0] % block[1]);
+        break;
+      }
+      lanes([&](uint32_t l) { return (first_thread + l) / block[0] % block[1]; }); break;
+    case S::tid_z:
+      if (special.shape == Shape::uniform) {
+        uniform(first_thread / (block[0] * block[1]));
+        break;
+      }
+      lanes([&](uint32_t l) { return (first_thread + l) / (block[0] * block[1]); }); break;
     case S::laneid: lanes([](uint32_t l) { return l; }); break;
     case S::lanemask_eq: lanes([](uint32_t l) { return 1u << l; }); break;
     case S::lanemask_lt: lanes([](uint32_t l) { return (1u << l) - 1; }); break;

@@ -149,6 +149,11 @@ struct Warp {
   Frame* push_frame(const FunctionCode& function, uint32_t local_base);
   void pop_frame(Frame* frame);
   void update_join_target();
+  /// Moves the warp to general code, where no register is shared between lanes (see FunctionCode::general). Only between
+  /// run loops.
+  void make_general();
+  bool general = false;
+  void init_frame(Frame& frame_to_fill);
 };
 
 struct CtaBarrier {
@@ -224,6 +229,7 @@ struct Launch {
   uint32_t shared_bytes = 0;        ///< per CTA, reserved KiB included
   std::vector<uint32_t> shared_offset;  ///< per Program::shared_variables: offset in the CTA's shared memory
   bool explicit_cluster = false;
+  bool aligned_warps = false;       ///< warps are rows of x: specialised code may run
   uint32_t local_stride = 0;        ///< local bytes per thread, stack for calls included
   uint32_t registers_per_thread = 0;  ///< at kernel start, for setmaxnreg
   uint32_t register_pool = 0;         ///< free registers per CTA at kernel start

@@ -189,7 +189,7 @@ const Inst* call_handler(Warp& warp, const Inst& inst) {
   warp.use_frame(frame);
   warp.set_mask(lanes);
   warp.join_target = nullptr;
-  return callee->code.data();
+  return frame->function->code.data();
 }
 
 // --- binders ----------------------------------------------------------------------------------------------------------

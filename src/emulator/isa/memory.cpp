@@ -64,6 +64,20 @@ const Inst* load(Warp& warp, const Inst& inst) {
         }
       }
     }
+  } else if (uint64_t first = 0; !Masked && resolve_strided(warp, op, first)) {
+    const auto* from = reinterpret_cast<const std::byte*>(first);
+    if (sizeof(Memory) == sizeof(Register) && op.stride == sizeof(Memory)) {
+      std::memcpy(warp.slot<Register>(op.data[0].offset), from, sizeof(Register) * kLanes);
+    } else {
+      for (unsigned e = 0; e < op.elements; ++e) {
+        Register* out = warp.slot<Register>(op.data[e].offset);
+        for (unsigned lane = 0; lane < kLanes; ++lane) {
+          Memory value;
+          std::memcpy(&value, from + static_cast<int64_t>(lane) * op.stride + e * sizeof(Memory), sizeof value);
+          out[lane] = static_cast<Register>(value);
+        }
+      }
+    }
   } else {
     LanePointers pointers;
     if (!resolve_lanes(warp, inst, op, pointers)) return nullptr;
@@ -93,6 +107,13 @@ const Inst* load(Warp& warp, const Inst& inst) {
 template <class Memory, class Register, bool Masked>
 const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
+  if (uint64_t first = 0; !Masked && sizeof(Memory) == sizeof(Register) && op.stride == sizeof(Memory) && op.elements == 1 &&
+                          op.data[0].shape == Shape::vector && resolve_strided(warp, op, first)) {
+    warp.side_effect();
+    ++warp.cta->shared_version;
+    std::memcpy(reinterpret_cast<std::byte*>(first), warp.slot<Register>(op.data[0].offset), sizeof(Register) * kLanes);
+    return &inst + 1;
+  }
   LanePointers pointers;
   if (!resolve_lanes(warp, inst, op, pointers)) return nullptr;
   warp.side_effect();

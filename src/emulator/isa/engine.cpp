@@ -29,19 +29,6 @@ const Inst* converge(Warp& warp, const Inst& inst, const char* rule) {
                     "let the whole warp reach it: no early return, no divergent branch around it");
 }
 
-Scope scope_of(const ptx::Instruction& instruction, Scope otherwise) {
-  for (Mod mod : instruction.mods) {
-    switch (mod) {
-      case Mod::cta: return Scope::cta;
-      case Mod::cluster: return Scope::cluster;
-      case Mod::gpu: case Mod::gl: return Scope::gpu;
-      case Mod::sys: return Scope::sys;
-      default: break;
-    }
-  }
-  return otherwise;
-}
-
 Semantics semantics_of(const ptx::Instruction& instruction, Semantics otherwise) {
   for (Mod mod : instruction.mods) {
     switch (mod) {

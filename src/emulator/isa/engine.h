@@ -5,6 +5,7 @@
 #include <string>
 
 #include "emulator/decoder.h"
+#include "emulator/isa/memory_semantics.h"
 #include "emulator/memory_access.h"
 #include "emulator/warp.h"
 
@@ -48,7 +49,6 @@ inline void write_predicate(Warp& warp, uint32_t slot, uint32_t value) {
 /// some have exited nobody can come any more and the instruction faults with `rule`.
 const Inst* converge(Warp& warp, const Inst& inst, const char* rule);
 
-Scope scope_of(const ptx::Instruction& instruction, Scope otherwise);
 Semantics semantics_of(const ptx::Instruction& instruction, Semantics otherwise);
 
 /// Where an operation came from, for events and faults after its issue.

@@ -1,0 +1,708 @@
+#include <algorithm>
+#include <limits>
+
+#include "emulator/isa/alu.h"
+#include "emulator/isa/arithmetic.h"
+
+/// Integer arithmetic (PTX ISA "Integer Arithmetic Instructions" and "Extended-Precision Integer Arithmetic Instructions").
+namespace ptxbench::emulator {
+namespace {
+
+template <class T>
+using Unsigned = std::make_unsigned_t<T>;
+/// Arithmetic of narrow types is done in 32 bits: C++ would promote to int, whose overflow is undefined.
+template <class T>
+using Work = std::conditional_t<(sizeof(T) < 4), uint32_t, Unsigned<T>>;
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+template <class T>
+using Twice = std::conditional_t<
+    sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
+    std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
+                       std::conditional_t<std::is_signed_v<T>, Int128, Uint128>>>;
+
+template <class T>
+T wrap(Work<T> value) {
+  return static_cast<T>(value);
+}
+
+template <class T>
+struct Add {
+  static T apply(T a, T b) { return wrap<T>(static_cast<Work<T>>(a) + static_cast<Work<T>>(b)); }
+};
+template <class T>
+struct Sub {
+  static T apply(T a, T b) { return wrap<T>(static_cast<Work<T>>(a) - static_cast<Work<T>>(b)); }
+};
+template <class T>
+struct MulLo {
+  static T apply(T a, T b) { return wrap<T>(static_cast<Work<T>>(a) * static_cast<Work<T>>(b)); }
+};
+template <class T>
+T high_product(T a, T b) {
+  return static_cast<T>((static_cast<Twice<T>>(a) * static_cast<Twice<T>>(b)) >> (8 * sizeof(T)));
+}
+template <class T>
+struct MulHi {
+  static T apply(T a, T b) { return high_product(a, b); }
+};
+template <class T>
+struct MulWide {
+  static Twice<T> apply(T a, T b) { return static_cast<Twice<T>>(a) * static_cast<Twice<T>>(b); }
+};
+template <class T>
+struct MadLo {
+  static T apply(T a, T b, T c) {
+    return wrap<T>(static_cast<Work<T>>(a) * static_cast<Work<T>>(b) + static_cast<Work<T>>(c));
+  }
+};
+template <class T>
+struct MadHi {
+  static T apply(T a, T b, T c) { return wrap<T>(static_cast<Work<T>>(high_product(a, b)) + static_cast<Work<T>>(c)); }
+};
+template <class T>
+struct MadWide {
+  static Twice<T> apply(T a, T b, Twice<T> c) {
+    using U = Unsigned<Twice<T>>;
+    return static_cast<Twice<T>>(static_cast<U>(static_cast<Twice<T>>(a) * static_cast<Twice<T>>(b)) + static_cast<U>(c));
+  }
+};
+
+int32_t saturate(int64_t value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+}
+struct AddSat {
+  static int32_t apply(int32_t a, int32_t b) { return saturate(int64_t{a} + b); }
+};
+struct SubSat {
+  static int32_t apply(int32_t a, int32_t b) { return saturate(int64_t{a} - b); }
+};
+struct MadHiSat {
+  static int32_t apply(int32_t a, int32_t b, int32_t c) { return saturate(int64_t{high_product(a, b)} + c); }
+};
+
+/// 24-bit operands: the product has 48 bits; lo keeps bits 31..0, hi bits 47..16.
+template <class T>
+int64_t product24(T a, T b) {
+  if constexpr (std::is_signed_v<T>) {
+    return sign_extend(static_cast<uint32_t>(a), 24) * sign_extend(static_cast<uint32_t>(b), 24);
+  } else {
+    return static_cast<int64_t>(a & 0xffffffu) * static_cast<int64_t>(b & 0xffffffu);
+  }
+}
+template <class T, bool High>
+struct Mul24 {
+  static T apply(T a, T b) { return static_cast<T>(product24(a, b) >> (High ? 16 : 0)); }
+};
+template <class T, bool High>
+struct Mad24 {
+  static T apply(T a, T b, T c) {
+    return static_cast<T>(static_cast<uint32_t>(product24(a, b) >> (High ? 16 : 0)) + static_cast<uint32_t>(c));
+  }
+};
+struct Mad24HiSat {
+  static int32_t apply(int32_t a, int32_t b, int32_t c) {
+    return saturate(int64_t{static_cast<int32_t>(product24(a, b) >> 16)} + c);
+  }
+};
+
+template <class T>
+struct Sad {
+  static T apply(T a, T b, T c) {
+    const Work<T> difference = a < b ? static_cast<Work<T>>(b) - static_cast<Work<T>>(a) : static_cast<Work<T>>(a) - static_cast<Work<T>>(b);
+    return wrap<T>(static_cast<Work<T>>(c) + difference);
+  }
+};
+
+/// Division by zero is unspecified in PTX; the sequences that ptxas expands div and rem into give all ones.
+template <class T>
+struct Div {
+  static T apply(T a, T b) {
+    if (b == 0) return static_cast<T>(~T{0});
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T{-1}) return wrap<T>(Work<T>{0} - static_cast<Work<T>>(a));
+    }
+    return static_cast<T>(a / b);
+  }
+};
+template <class T>
+struct Rem {
+  static T apply(T a, T b) {
+    if (b == 0) return static_cast<T>(~T{0});
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T{-1}) return 0;
+    }
+    return static_cast<T>(a % b);
+  }
+};
+
+template <class T>
+struct Abs {
+  static T apply(T a) { return a < 0 ? wrap<T>(Work<T>{0} - static_cast<Work<T>>(a)) : a; }
+};
+template <class T>
+struct Neg {
+  static T apply(T a) { return wrap<T>(Work<T>{0} - static_cast<Work<T>>(a)); }
+};
+template <class T>
+struct Min {
+  static T apply(T a, T b) { return a < b ? a : b; }
+};
+template <class T>
+struct Max {
+  static T apply(T a, T b) { return a < b ? b : a; }
+};
+template <class Base>
+struct Relu {
+  static int32_t apply(int32_t a, int32_t b) { return std::max(Base::apply(a, b), int32_t{0}); }
+};
+/// `Base` on the two halves of 32-bit registers.
+template <class Base, class T, bool ClampAtZero = false>
+struct Halves {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    T low = Base::apply(static_cast<T>(a), static_cast<T>(b));
+    T high = Base::apply(static_cast<T>(a >> 16), static_cast<T>(b >> 16));
+    if constexpr (ClampAtZero) {
+      low = std::max(low, T{0});
+      high = std::max(high, T{0});
+    }
+    return static_cast<uint32_t>(static_cast<uint16_t>(low)) | (static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16);
+  }
+};
+
+template <class T>
+struct Popc {
+  static uint32_t apply(T a) { return static_cast<uint32_t>(std::popcount(a)); }
+};
+template <class T>
+struct Clz {
+  static uint32_t apply(T a) { return static_cast<uint32_t>(std::countl_zero(a)); }
+};
+template <class T>
+struct Brev {
+  static T apply(T a) {
+    uint64_t v = a;
+    v = ((v >> 1) & 0x5555555555555555u) | ((v & 0x5555555555555555u) << 1);
+    v = ((v >> 2) & 0x3333333333333333u) | ((v & 0x3333333333333333u) << 2);
+    v = ((v >> 4) & 0x0f0f0f0f0f0f0f0fu) | ((v & 0x0f0f0f0f0f0f0f0fu) << 4);
+    return static_cast<T>(__builtin_bswap64(v) >> (64 - 8 * sizeof(T)));
+  }
+};
+template <class T, bool ShiftAmount>
+struct Bfind {
+  static uint32_t apply(T a) {
+    Unsigned<T> bits = static_cast<Unsigned<T>>(a);
+    if constexpr (std::is_signed_v<T>) {
+      if (a < 0) bits = ~bits;
+    }
+    if (bits == 0) return 0xffffffffu;
+    const auto top = static_cast<uint32_t>(8 * sizeof(T) - 1);
+    const uint32_t position = top - static_cast<uint32_t>(std::countl_zero(bits));
+    return ShiftAmount ? top - position : position;
+  }
+};
+template <class T>
+struct Bfe {
+  static T apply(T a, uint32_t position, uint32_t length) {
+    constexpr unsigned kBits = 8 * sizeof(T);
+    const uint32_t pos = position & 0xff, len = length & 0xff;
+    using U = Unsigned<T>;
+    if (len == 0) return 0;
+    if constexpr (std::is_signed_v<T>) {
+      // Bits beyond the register read as copies of the source's sign; so does the field's own sign bit upwards.
+      const T shifted = static_cast<T>(a >> std::min(pos, kBits - 1));
+      if (len >= kBits || pos + len >= kBits) return shifted;
+      return static_cast<T>(static_cast<T>(static_cast<U>(shifted) << (kBits - len)) >> (kBits - len));
+    } else {
+      const U shifted = pos >= kBits ? U{0} : static_cast<U>(a >> pos);
+      return len >= kBits ? shifted : static_cast<U>(shifted & ((U{1} << len) - 1));
+    }
+  }
+};
+template <class T>
+struct Bfi {
+  static T apply(T a, T b, uint32_t position, uint32_t length) {
+    constexpr unsigned kBits = 8 * sizeof(T);
+    const uint32_t pos = position & 0xff, len = length & 0xff;
+    if (pos >= kBits || len == 0) return b;
+    const T ones = len >= kBits ? static_cast<T>(~T{0}) : static_cast<T>((T{1} << len) - 1);
+    const T field = static_cast<T>(ones << pos);
+    return (b & ~field) | (static_cast<T>(a << pos) & field);
+  }
+};
+
+template <bool Clamp>
+struct Bmsk {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    if constexpr (Clamp) {
+      if (a >= 32) return 0;
+      const uint32_t width = std::min(b, 32u);
+      const uint32_t ones = width == 32 ? 0xffffffffu : (1u << width) - 1;
+      return ones << a;
+    } else {
+      const uint32_t width = b & 31;
+      return ((1u << width) - 1) << (a & 31);
+    }
+  }
+};
+template <class T, bool Clamp>
+struct Szext {
+  static T apply(T a, uint32_t b) {
+    const uint32_t n = Clamp ? std::min(b, 32u) : b & 31;
+    if (n == 0) return 0;
+    if (n == 32) return a;
+    if constexpr (std::is_signed_v<T>) return static_cast<int32_t>(static_cast<uint32_t>(a) << (32 - n)) >> (32 - n);
+    return a & static_cast<T>((1u << n) - 1);
+  }
+};
+
+/// Find n-th set bit, as the PTX pseudo code: offset 0 asks about bit `base` itself, the sign of offset is the direction.
+struct Fns {
+  static uint32_t apply(uint32_t mask, uint32_t base, int32_t offset) {
+    if (base >= 32) return 0xffffffffu;
+    if (offset == 0) return ((mask >> base) & 1) != 0 ? base : 0xffffffffu;
+    const int64_t step = offset < 0 ? -1 : 1;
+    const int64_t wanted = offset < 0 ? -int64_t{offset} : int64_t{offset};
+    int64_t count = 0;
+    for (int64_t position = base; position >= 0 && position < 32; position += step) {
+      if (((mask >> position) & 1) != 0 && ++count == wanted) return static_cast<uint32_t>(position);
+    }
+    return 0xffffffffu;
+  }
+};
+
+template <bool SignedA, bool SignedB>
+struct Dp4a {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
+    int32_t sum = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+      const auto x = static_cast<uint8_t>(a >> (8 * i)), y = static_cast<uint8_t>(b >> (8 * i));
+      sum += (SignedA ? static_cast<int8_t>(x) : x) * (SignedB ? static_cast<int8_t>(y) : y);
+    }
+    return c + static_cast<uint32_t>(sum);
+  }
+};
+template <bool SignedA, bool SignedB, bool High>
+struct Dp2a {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
+    int32_t sum = 0;
+    for (unsigned i = 0; i < 2; ++i) {
+      const auto x = static_cast<uint16_t>(a >> (16 * i));
+      const auto y = static_cast<uint8_t>(b >> (8 * i + (High ? 16 : 0)));
+      sum += (SignedA ? static_cast<int16_t>(x) : x) * (SignedB ? static_cast<int8_t>(y) : y);
+    }
+    return c + static_cast<uint32_t>(sum);
+  }
+};
+
+// --- the condition code ---------------------------------------------------------------------------------------------
+
+/// Carry in and out are lane masks. `Subtract` keeps the borrow, inverted with respect to a carry as PTX describes it:
+/// CC.CF is the carry of add and the borrow of sub.
+template <class T, bool Subtract, bool ReadCarry, bool WriteCarry>
+const Inst* carry_chain(Warp& warp, const Inst& inst) {
+  const T* a = warp.slot<T>(inst.src[0]);
+  const T* b = warp.slot<T>(inst.src[1]);
+  T* d = warp.slot<T>(inst.dst);
+  const uint32_t carry_in = ReadCarry ? *warp.slot<uint32_t>(inst.aux) : 0;
+  uint32_t carry_out = 0;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    const T x = a[lane], y = b[lane];
+    const T in = (carry_in >> lane) & 1;
+    T first, second;
+    bool out;
+    if constexpr (Subtract) {
+      out = __builtin_sub_overflow(x, y, &first) | __builtin_sub_overflow(first, in, &second);
+    } else {
+      out = __builtin_add_overflow(x, y, &first) | __builtin_add_overflow(first, in, &second);
+    }
+    if (warp.lane_mask[lane] != 0) d[lane] = second;
+    carry_out |= out ? kLaneBit[lane] : 0;
+  }
+  if constexpr (WriteCarry) write_predicate(warp, inst.aux, carry_out);
+  return &inst + 1;
+}
+
+template <class T, bool Subtract>
+Handler carry_handler(bool read, bool write) {
+  if (read) return write ? &carry_chain<T, Subtract, true, true> : &carry_chain<T, Subtract, true, false>;
+  return write ? &carry_chain<T, Subtract, false, true> : &carry_chain<T, Subtract, false, false>;
+}
+
+void emit_carry(Decoder& decoder, Slot destination, Slot a, Slot b, unsigned bits, bool subtract, bool read, bool write) {
+  const uint32_t carry = decoder.carry_flag().offset;
+  const Handler handler = bits == 32 ? (subtract ? carry_handler<uint32_t, true>(read, write) : carry_handler<uint32_t, false>(read, write))
+                                     : (subtract ? carry_handler<uint64_t, true>(read, write) : carry_handler<uint64_t, false>(read, write));
+  Inst& inst = decoder.emit({handler, handler});
+  inst.dst = destination.offset;
+  inst.src[0] = a.offset;
+  inst.src[1] = b.offset;
+  inst.aux = carry;
+}
+
+void bind_carry_add(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  const bool subtract = instruction.op == Op::sub || instruction.op == Op::subc;
+  const bool read = instruction.op == Op::addc || instruction.op == Op::subc;
+  const Slot a = decoder.vector_source(instruction.operands.at(1), type);
+  const Slot b = decoder.vector_source(instruction.operands.at(2), type);
+  emit_carry(decoder, decoder.vector_destination(instruction.operands.at(0), type), a, b, type_bits(type), subtract, read,
+             instruction.has(Mod::cc));
+}
+
+void bind_carry_mad(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  const Slot a = decoder.vector_source(instruction.operands.at(1), type);
+  const Slot b = decoder.vector_source(instruction.operands.at(2), type);
+  const Slot c = decoder.vector_source(instruction.operands.at(3), type);
+  const Slot product = decoder.scratch(type_bits(type));
+  const bool high = instruction.has(Mod::hi);
+  const std::array<Slot, 2> factors{a, b};
+  switch (type) {
+    case Type::u32: high ? emit_slots<MulHi<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors)
+                         : emit_slots<MulLo<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors); break;
+    case Type::s32: high ? emit_slots<MulHi<int32_t>, int32_t, int32_t, int32_t>(decoder, product, factors)
+                         : emit_slots<MulLo<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors); break;
+    case Type::u64: high ? emit_slots<MulHi<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors)
+                         : emit_slots<MulLo<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors); break;
+    case Type::s64: high ? emit_slots<MulHi<int64_t>, int64_t, int64_t, int64_t>(decoder, product, factors)
+                         : emit_slots<MulLo<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors); break;
+    default: unsupported_type(type);
+  }
+  emit_carry(decoder, decoder.vector_destination(instruction.operands.at(0), type), product, c, type_bits(type), false,
+             instruction.op == Op::madc, instruction.has(Mod::cc));
+}
+
+// --- binders --------------------------------------------------------------------------------------------------------
+
+/// Two operands, sign-agnostic: hot widths get all shapes.
+template <template <class> class Operation>
+void bind_wrapping(Decoder& decoder, const Instruction& instruction, Type type) {
+  switch (type_bits(type)) {
+    case 16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type}); return;
+    case 32: emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
+    case 64: emit_lanes<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type}); return;
+    default: unsupported_type(type);
+  }
+}
+
+template <template <class> class Operation, class... Extra>
+void bind_signed_pair(Decoder& decoder, const Instruction& instruction, Type type) {
+  switch (type) {
+    case Type::u16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type}); return;
+    case Type::s16: emit_any<Operation<int16_t>, int16_t, int16_t, int16_t>(decoder, instruction, type, {type, type}); return;
+    case Type::u32: emit_any<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
+    case Type::s32: emit_any<Operation<int32_t>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type}); return;
+    case Type::u64: emit_any<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type}); return;
+    case Type::s64: emit_any<Operation<int64_t>, int64_t, int64_t, int64_t>(decoder, instruction, type, {type, type}); return;
+    default: unsupported_type(type);
+  }
+}
+
+template <template <class> class Operation>
+void bind_signed_triple(Decoder& decoder, const Instruction& instruction, Type type) {
+  const std::array<Type, 3> types{type, type, type};
+  switch (type) {
+    case Type::u16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, types); return;
+    case Type::s16: emit_any<Operation<int16_t>, int16_t, int16_t, int16_t, int16_t>(decoder, instruction, type, types); return;
+    case Type::u32: emit_any<Operation<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, types); return;
+    case Type::s32: emit_any<Operation<int32_t>, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, types); return;
+    case Type::u64: emit_any<Operation<uint64_t>, uint64_t, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, types); return;
+    case Type::s64: emit_any<Operation<int64_t>, int64_t, int64_t, int64_t, int64_t>(decoder, instruction, type, types); return;
+    default: unsupported_type(type);
+  }
+}
+
+template <class Operation>
+void bind_packed(Decoder& decoder, const Instruction& instruction, Type type) {
+  emit_any<Operation, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type});
+}
+
+}  // namespace
+
+void bind_integer_add(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (instruction.has(Mod::cc)) return bind_carry_add(decoder, instruction);
+  if (instruction.has(Mod::sat)) {
+    emit_any<AddSat, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
+  } else if (type == Type::u16x2 || type == Type::s16x2) {
+    bind_packed<Halves<Add<uint16_t>, uint16_t>>(decoder, instruction, type);
+  } else {
+    bind_wrapping<Add>(decoder, instruction, type);
+  }
+}
+
+void bind_integer_sub(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (instruction.has(Mod::cc)) return bind_carry_add(decoder, instruction);
+  if (instruction.has(Mod::sat)) {
+    emit_any<SubSat, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
+  } else {
+    bind_wrapping<Sub>(decoder, instruction, type);
+  }
+}
+
+void bind_integer_mul(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (instruction.has(Mod::lo)) return bind_wrapping<MulLo>(decoder, instruction, type);
+  if (instruction.has(Mod::hi)) return bind_signed_pair<MulHi>(decoder, instruction, type);
+  if (!instruction.has(Mod::wide)) throw std::runtime_error("mul without .lo, .hi or .wide");
+  switch (type) {
+    case Type::u16: emit_any<MulWide<uint16_t>, uint32_t, uint16_t, uint16_t>(decoder, instruction, Type::u32, {type, type}); return;
+    case Type::s16: emit_any<MulWide<int16_t>, int32_t, int16_t, int16_t>(decoder, instruction, Type::s32, {type, type}); return;
+    case Type::u32: emit_lanes<MulWide<uint32_t>, uint64_t, uint32_t, uint32_t>(decoder, instruction, Type::u64, {type, type}); return;
+    case Type::s32: emit_lanes<MulWide<int32_t>, int64_t, int32_t, int32_t>(decoder, instruction, Type::s64, {type, type}); return;
+    default: unsupported_type(type);
+  }
+}
+
+void bind_integer_mad(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (instruction.has(Mod::cc) || instruction.op == Op::madc) return bind_carry_mad(decoder, instruction);
+  if (instruction.has(Mod::sat)) {
+    emit_any<MadHiSat, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type, type});
+  } else if (instruction.has(Mod::hi)) {
+    bind_signed_triple<MadHi>(decoder, instruction, type);
+  } else if (instruction.has(Mod::wide)) {
+    switch (type) {
+      case Type::u16: emit_any<MadWide<uint16_t>, uint32_t, uint16_t, uint16_t, uint32_t>(decoder, instruction, Type::u32, {type, type, Type::u32}); return;
+      case Type::s16: emit_any<MadWide<int16_t>, int32_t, int16_t, int16_t, int32_t>(decoder, instruction, Type::s32, {type, type, Type::s32}); return;
+      case Type::u32: emit_lanes<MadWide<uint32_t>, uint64_t, uint32_t, uint32_t, uint64_t>(decoder, instruction, Type::u64, {type, type, Type::u64}); return;
+      case Type::s32: emit_lanes<MadWide<int32_t>, int64_t, int32_t, int32_t, int64_t>(decoder, instruction, Type::s64, {type, type, Type::s64}); return;
+      default: unsupported_type(type);
+    }
+  } else if (instruction.has(Mod::lo)) {
+    switch (type_bits(type)) {
+      case 16: emit_any<MadLo<uint16_t>, uint16_t, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type, type}); return;
+      case 32: emit_lanes<MadLo<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type, type}); return;
+      case 64: emit_any<MadLo<uint64_t>, uint64_t, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type, type}); return;
+      default: unsupported_type(type);
+    }
+  } else {
+    throw std::runtime_error("mad without .lo, .hi or .wide");
+  }
+}
+
+namespace {
+
+void bind_mul24(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  const bool high = instruction.has(Mod::hi);
+  if (type == Type::u32) {
+    high ? emit_any<Mul24<uint32_t, true>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type})
+         : emit_any<Mul24<uint32_t, false>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type});
+  } else if (type == Type::s32) {
+    high ? emit_any<Mul24<int32_t, true>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type})
+         : emit_any<Mul24<int32_t, false>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
+  } else {
+    unsupported_type(type);
+  }
+}
+
+void bind_mad24(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  const bool high = instruction.has(Mod::hi);
+  const std::array<Type, 3> types{type, type, type};
+  if (instruction.has(Mod::sat)) {
+    emit_any<Mad24HiSat, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, types);
+  } else if (type == Type::u32) {
+    high ? emit_any<Mad24<uint32_t, true>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, types)
+         : emit_any<Mad24<uint32_t, false>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, types);
+  } else if (type == Type::s32) {
+    high ? emit_any<Mad24<int32_t, true>, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, types)
+         : emit_any<Mad24<int32_t, false>, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, types);
+  } else {
+    unsupported_type(type);
+  }
+}
+
+void bind_sad(Decoder& decoder, const Instruction& instruction) {
+  bind_signed_triple<Sad>(decoder, instruction, require_type(instruction));
+}
+
+}  // namespace
+
+void bind_integer_div(Decoder& decoder, const Instruction& instruction) {
+  bind_signed_pair<Div>(decoder, instruction, require_type(instruction));
+}
+
+void bind_integer_abs(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  switch (type) {
+    case Type::s16: emit_any<Abs<int16_t>, int16_t, int16_t>(decoder, instruction, type, {type}); return;
+    case Type::s32: emit_any<Abs<int32_t>, int32_t, int32_t>(decoder, instruction, type, {type}); return;
+    case Type::s64: emit_any<Abs<int64_t>, int64_t, int64_t>(decoder, instruction, type, {type}); return;
+    default: unsupported_type(type);
+  }
+}
+
+void bind_integer_neg(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  switch (type) {
+    case Type::s16: emit_any<Neg<int16_t>, int16_t, int16_t>(decoder, instruction, type, {type}); return;
+    case Type::s32: emit_lanes<Neg<int32_t>, int32_t, int32_t>(decoder, instruction, type, {type}); return;
+    case Type::s64: emit_any<Neg<int64_t>, int64_t, int64_t>(decoder, instruction, type, {type}); return;
+    default: unsupported_type(type);
+  }
+}
+
+namespace {
+
+template <template <class> class Operation>
+void bind_min_max(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  const bool relu = instruction.has(Mod::relu);
+  switch (type) {
+    case Type::u16x2: bind_packed<Halves<Operation<uint16_t>, uint16_t>>(decoder, instruction, type); return;
+    case Type::s16x2:
+      relu ? bind_packed<Halves<Operation<int16_t>, int16_t, true>>(decoder, instruction, type)
+           : bind_packed<Halves<Operation<int16_t>, int16_t>>(decoder, instruction, type);
+      return;
+    case Type::s32:
+      if (relu) {
+        emit_any<Relu<Operation<int32_t>>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
+      } else {
+        emit_lanes<Operation<int32_t>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
+      }
+      return;
+    case Type::u32: emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
+    default: bind_signed_pair<Operation>(decoder, instruction, type);
+  }
+}
+
+}  // namespace
+
+void bind_integer_min(Decoder& decoder, const Instruction& instruction) { bind_min_max<Min>(decoder, instruction); }
+void bind_integer_max(Decoder& decoder, const Instruction& instruction) { bind_min_max<Max>(decoder, instruction); }
+
+namespace {
+
+void bind_rem(Decoder& decoder, const Instruction& instruction) {
+  bind_signed_pair<Rem>(decoder, instruction, require_type(instruction));
+}
+
+template <template <class> class Operation>
+void bind_count(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (type_bits(type) == 32) {
+    emit_any<Operation<uint32_t>, uint32_t, uint32_t>(decoder, instruction, Type::u32, {type});
+  } else {
+    emit_any<Operation<uint64_t>, uint32_t, uint64_t>(decoder, instruction, Type::u32, {type});
+  }
+}
+
+void bind_brev(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (type_bits(type) == 32) {
+    emit_any<Brev<uint32_t>, uint32_t, uint32_t>(decoder, instruction, type, {type});
+  } else {
+    emit_any<Brev<uint64_t>, uint64_t, uint64_t>(decoder, instruction, type, {type});
+  }
+}
+
+template <class T>
+void emit_bfind(Decoder& decoder, const Instruction& instruction, Type type) {
+  instruction.has(Mod::shiftamt) ? emit_any<Bfind<T, true>, uint32_t, T>(decoder, instruction, Type::u32, {type})
+                                 : emit_any<Bfind<T, false>, uint32_t, T>(decoder, instruction, Type::u32, {type});
+}
+void bind_bfind(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  switch (type) {
+    case Type::u32: return emit_bfind<uint32_t>(decoder, instruction, type);
+    case Type::s32: return emit_bfind<int32_t>(decoder, instruction, type);
+    case Type::u64: return emit_bfind<uint64_t>(decoder, instruction, type);
+    case Type::s64: return emit_bfind<int64_t>(decoder, instruction, type);
+    default: unsupported_type(type);
+  }
+}
+
+template <class T>
+void emit_bfe(Decoder& decoder, const Instruction& instruction, Type type) {
+  emit_any<Bfe<T>, T, T, uint32_t, uint32_t>(decoder, instruction, type, {type, Type::u32, Type::u32});
+}
+void bind_bfe(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  switch (type) {
+    case Type::u32: return emit_bfe<uint32_t>(decoder, instruction, type);
+    case Type::s32: return emit_bfe<int32_t>(decoder, instruction, type);
+    case Type::u64: return emit_bfe<uint64_t>(decoder, instruction, type);
+    case Type::s64: return emit_bfe<int64_t>(decoder, instruction, type);
+    default: unsupported_type(type);
+  }
+}
+
+void bind_bfi(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  const std::array<Type, 4> types{type, type, Type::u32, Type::u32};
+  if (type_bits(type) == 32) {
+    emit_any<Bfi<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, types);
+  } else {
+    emit_any<Bfi<uint64_t>, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t>(decoder, instruction, type, types);
+  }
+}
+
+void bind_bmsk(Decoder& decoder, const Instruction& instruction) {
+  instruction.has(Mod::clamp) ? emit_any<Bmsk<true>, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::u32})
+                              : emit_any<Bmsk<false>, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::u32});
+}
+
+template <class T>
+void emit_szext(Decoder& decoder, const Instruction& instruction, Type type) {
+  instruction.has(Mod::clamp) ? emit_any<Szext<T, true>, T, T, uint32_t>(decoder, instruction, type, {type, Type::u32})
+                              : emit_any<Szext<T, false>, T, T, uint32_t>(decoder, instruction, type, {type, Type::u32});
+}
+void bind_szext(Decoder& decoder, const Instruction& instruction) {
+  const Type type = require_type(instruction);
+  if (type == Type::s32) emit_szext<int32_t>(decoder, instruction, type);
+  else if (type == Type::u32) emit_szext<uint32_t>(decoder, instruction, type);
+  else unsupported_type(type);
+}
+
+void bind_fns(Decoder& decoder, const Instruction& instruction) {
+  emit_any<Fns, uint32_t, uint32_t, uint32_t, int32_t>(decoder, instruction, Type::b32, {Type::b32, Type::b32, Type::s32});
+}
+
+template <class Operation>
+void emit_dot(Decoder& decoder, const Instruction& instruction) {
+  emit_any<Operation, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::b32, Type::b32});
+}
+void bind_dp4a(Decoder& decoder, const Instruction& instruction) {
+  const bool a = instruction.type(0) == Type::s32, b = instruction.type(1) == Type::s32;
+  if (a) b ? emit_dot<Dp4a<true, true>>(decoder, instruction) : emit_dot<Dp4a<true, false>>(decoder, instruction);
+  else b ? emit_dot<Dp4a<false, true>>(decoder, instruction) : emit_dot<Dp4a<false, false>>(decoder, instruction);
+}
+template <bool High>
+void emit_dp2a(Decoder& decoder, const Instruction& instruction) {
+  const bool a = instruction.type(0) == Type::s32, b = instruction.type(1) == Type::s32;
+  if (a) b ? emit_dot<Dp2a<true, true, High>>(decoder, instruction) : emit_dot<Dp2a<true, false, High>>(decoder, instruction);
+  else b ? emit_dot<Dp2a<false, true, High>>(decoder, instruction) : emit_dot<Dp2a<false, false, High>>(decoder, instruction);
+}
+void bind_dp2a(Decoder& decoder, const Instruction& instruction) {
+  instruction.has(Mod::hi) ? emit_dp2a<true>(decoder, instruction) : emit_dp2a<false>(decoder, instruction);
+}
+
+}  // namespace
+
+void register_integer(BinderTable& table) {
+  register_arithmetic(table);
+  table.set(Op::addc, &bind_carry_add);
+  table.set(Op::subc, &bind_carry_add);
+  table.set(Op::madc, &bind_carry_mad);
+  table.set(Op::mul24, &bind_mul24);
+  table.set(Op::mad24, &bind_mad24);
+  table.set(Op::sad, &bind_sad);
+  table.set(Op::rem, &bind_rem);
+  table.set(Op::popc, &bind_count<Popc>);
+  table.set(Op::clz, &bind_count<Clz>);
+  table.set(Op::bfind, &bind_bfind);
+  table.set(Op::brev, &bind_brev);
+  table.set(Op::bfe, &bind_bfe);
+  table.set(Op::bfi, &bind_bfi);
+  table.set(Op::bmsk, &bind_bmsk);
+  table.set(Op::szext, &bind_szext);
+  table.set(Op::fns, &bind_fns);
+  table.set(Op::dp4a, &bind_dp4a);
+  table.set(Op::dp2a, &bind_dp2a);
+}
+
+}  // namespace ptxbench::emulator

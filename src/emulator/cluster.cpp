@@ -15,6 +15,12 @@ constexpr int32_t kQuantum = 100'000;
 constexpr uint32_t kBarrierPatience = 3;
 constexpr uint32_t kPollPatience = 20'000;
 
+/// Packed wgmma operands are cached by version of shared memory across launches: no two CTAs may share one.
+uint64_t new_shared_epoch() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed) << 32;
+}
+
 void run_loop(Warp& warp) {
   const Inst* inst = warp.fragments[warp.current].pc;
   warp.stop = Stop::none;
@@ -172,6 +178,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
   cluster.progress = 0;
   cluster.fruitless_rounds = 0;
   cluster.instructions = 0;
+  cluster.clock_reads = 0;
   cluster.tensor_core_macs = cluster.legacy_mma_macs = cluster.tma_bytes = 0;
   cluster.fault.reset();
   cluster.live_warps = static_cast<uint32_t>(cluster.warps.size());
@@ -193,7 +200,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
     }
     cta.live_warps = launch.warps_per_cta;
     cta.register_pool = launch.register_pool;
-    ++cta.shared_version;
+    cta.shared_version = new_shared_epoch();
     for (uint32_t w = 0; w < launch.warps_per_cta; ++w) {
       Warp& warp = cluster.warps[rank * launch.warps_per_cta + w];
       warp.cta = &cta;
@@ -335,7 +342,10 @@ Fault describe_deadlock(Cluster& cluster) {
           what = fmt::format("for lanes {:#010x} of its warp to reach this instruction", f.wait_mask & warp.live & ~f.mask);
           break;
         case FragmentState::register_pool: what = "for registers (setmaxnreg.inc)"; break;
-        case FragmentState::async_group: what = "for an asynchronous group"; break;
+        case FragmentState::async_group:
+          what = "for the other warps of its warpgroup to issue and commit the same wgmma group";
+          fault.rule = "wgmma.partial";
+          break;
         case FragmentState::grid_dependency: what = "for the preceding grid"; break;
         case FragmentState::ready: what = "in a loop that polls memory nobody changes"; break;
       }

@@ -140,8 +140,12 @@ class Matcher {
       case OperandKind::floating: return constant_fits(type, operand);
       case OperandKind::special: {
         if (rule.role == OperandRole::source) return false;
+        const auto special = static_cast<SpecialRegister>(operand.index);
         const Kind kind = kind_of(type);
-        return kind == Kind::integer || kind == Kind::bits;
+        if (kind == Kind::none || kind == Kind::floating || kind == Kind::half) return false;
+        const unsigned have = type_bits(special_register_type(special)), wanted = type_bits(type);
+        if (special == SpecialRegister::gridid) return wanted == 32 || wanted == 64;
+        return have == wanted || (have > wanted && (rule.relaxed || have == 32));
       }
       case OperandKind::variable:
       case OperandKind::function:
@@ -190,7 +194,10 @@ class Matcher {
         const auto value = static_cast<int64_t>(operand.bits);
         return !rule.has_range || (value >= rule.low && value <= rule.high && (value - rule.low) % rule.step == 0);
       }
-      case OperandRole::predicate_source: return predicate_register(operand) || operand.kind == OperandKind::integer;
+      case OperandRole::predicate_source:
+        return predicate_register(operand) || operand.kind == OperandKind::integer ||
+               (instruction_.op == Op::mov && operand.kind == OperandKind::special &&
+                special_register_type(static_cast<SpecialRegister>(operand.index)) == Type::pred);
       case OperandRole::predicate_destination: return predicate_register(operand) && !operand.negated;
       case OperandRole::predicate_destination_pair:
         if (operand.kind == OperandKind::predicate_pair) {

@@ -509,8 +509,8 @@ bool Parser::check_memory(const Token& at, const Instruction& instruction) {
   for (const Operand& operand : instruction.operands) {
     if (operand.kind != OperandKind::address) continue;
     const Operand& base = operand.elements[0];
-    if (base.kind == OperandKind::integer && wanted != StateSpace::local && wanted != StateSpace::shared)
-      return fail(at, "an immediate address is allowed only in .local and .shared");
+    if (base.kind == OperandKind::integer && wanted != StateSpace::local)
+      return fail(at, "an immediate address is allowed only in .local");
     if (base.kind == OperandKind::variable && spaces == 1) {
       const Variable& variable = OperandContext{module_, *function_}.variable(base.index);
       if (base_space(variable.space) != wanted)

@@ -104,7 +104,7 @@ class Printer {
 
   void braces(const Variable& made, const std::vector<uint64_t>& span, size_t level, uint64_t first, uint64_t count,
               uint64_t bytes) {
-    add("{{");
+    add("{");
     const uint64_t end = std::min(first + span[level], count);
     const bool last = level + 1 == span.size();
     const uint64_t step = last ? 1 : span[level + 1];
@@ -113,7 +113,7 @@ class Printer {
       if (last) element(made, at, bytes);
       else braces(made, span, level + 1, at, count, bytes);
     }
-    add("}}");
+    add("}");
   }
 
   void element(const Variable& made, uint64_t index, uint64_t bytes) {
@@ -162,7 +162,7 @@ class Printer {
       add("\n{}", directive);
     }
     if (declaration) return add(";\n");
-    add("\n{{\n");
+    add("\n{\n");
     for (const Statement& statement : made.statements) {
       switch (statement.kind) {
         case StatementKind::instruction:
@@ -171,8 +171,8 @@ class Printer {
           add("\n");
           break;
         case StatementKind::label: add("{}:\n", made.labels[statement.index].name); break;
-        case StatementKind::scope_open: add("{{\n"); break;
-        case StatementKind::scope_close: add("}}\n"); break;
+        case StatementKind::scope_open: add("{\n"); break;
+        case StatementKind::scope_close: add("}\n"); break;
         case StatementKind::declare_variable:
           add("  ");
           variable(made.variables[statement.index], false);
@@ -183,7 +183,7 @@ class Printer {
         case StatementKind::directive: add("  {}\n", statement.text); break;
       }
     }
-    add("}}\n\n");
+    add("}\n\n");
   }
 
   void instruction(const Function& function, const Instruction& made) {
@@ -265,9 +265,9 @@ class Printer {
         add("]");
         break;
       case OperandKind::vector:
-        add("{{");
+        add("{");
         sequence(function, made.elements, ", ");
-        add("}}");
+        add("}");
         break;
       case OperandKind::sink: add("_"); break;
     }

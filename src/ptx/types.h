@@ -39,6 +39,17 @@ enum class StateSpace : uint8_t {
   reg, sreg, const_, global, local, param, param_entry, param_func, shared, shared_cta, shared_cluster,
 };
 
+/// Driver-defined registers; cooperative grid synchronisation finds its workspace through %envreg1 and %envreg2.
+#define PTXBENCH_PTX_ENVIRONMENT_REGISTERS(X) \
+  X(envreg0, "%envreg0") X(envreg1, "%envreg1") X(envreg2, "%envreg2") X(envreg3, "%envreg3")                          \
+  X(envreg4, "%envreg4") X(envreg5, "%envreg5") X(envreg6, "%envreg6") X(envreg7, "%envreg7")                          \
+  X(envreg8, "%envreg8") X(envreg9, "%envreg9") X(envreg10, "%envreg10") X(envreg11, "%envreg11")                      \
+  X(envreg12, "%envreg12") X(envreg13, "%envreg13") X(envreg14, "%envreg14") X(envreg15, "%envreg15")                  \
+  X(envreg16, "%envreg16") X(envreg17, "%envreg17") X(envreg18, "%envreg18") X(envreg19, "%envreg19")                  \
+  X(envreg20, "%envreg20") X(envreg21, "%envreg21") X(envreg22, "%envreg22") X(envreg23, "%envreg23")                  \
+  X(envreg24, "%envreg24") X(envreg25, "%envreg25") X(envreg26, "%envreg26") X(envreg27, "%envreg27")                  \
+  X(envreg28, "%envreg28") X(envreg29, "%envreg29") X(envreg30, "%envreg30") X(envreg31, "%envreg31")
+
 #define PTXBENCH_PTX_SPECIAL_REGISTERS(X)                                                                          \
   X(tid_x, "%tid.x") X(tid_y, "%tid.y") X(tid_z, "%tid.z") X(ntid_x, "%ntid.x") X(ntid_y, "%ntid.y")                \
   X(ntid_z, "%ntid.z") X(ctaid_x, "%ctaid.x") X(ctaid_y, "%ctaid.y") X(ctaid_z, "%ctaid.z")                         \
@@ -56,7 +67,7 @@ enum class StateSpace : uint8_t {
   X(total_smem_size, "%total_smem_size") X(aggr_smem_size, "%aggr_smem_size")                                      \
   X(dynamic_smem_size, "%dynamic_smem_size") X(reserved_smem_offset_begin, "%reserved_smem_offset_begin")           \
   X(reserved_smem_offset_end, "%reserved_smem_offset_end") X(reserved_smem_offset_cap, "%reserved_smem_offset_cap") \
-  X(current_graph_exec, "%current_graph_exec")
+  X(current_graph_exec, "%current_graph_exec") PTXBENCH_PTX_ENVIRONMENT_REGISTERS(X)
 
 enum class SpecialRegister : uint8_t {
 #define X(name, text) name,

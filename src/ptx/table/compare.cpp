@@ -17,9 +17,9 @@ constexpr const char* kHalf = "Half Precision Comparison Instructions";
 #define SETP(ops, rest, section, isa, target)                                         \
   {Op::setp, ops rest, "Q, s:0, s:0", isa, target, section},                          \
   {Op::setp, ops BOOL rest, "Q, s:0, s:0, p", isa, target, section}
-#define SETP_HALF(rest, isa, target)                                                  \
-  {Op::setp, FLOAT_OPS rest, "Q, r:0, r:0", isa, target, kHalf},                      \
-  {Op::setp, FLOAT_OPS BOOL rest, "Q, r:0, r:0, p", isa, target, kHalf}
+#define SETP_HALF(rest, destination, isa, target)                                     \
+  {Op::setp, FLOAT_OPS rest, destination ", r:0, r:0", isa, target, kHalf},           \
+  {Op::setp, FLOAT_OPS BOOL rest, destination ", r:0, r:0, p", isa, target, kHalf}
 #define SET(ops, rest)                                                                \
   {Op::set, ops rest, "d:0, s:1, s:1", 10, "sm_50", kCompare},                        \
   {Op::set, ops BOOL rest, "d:0, s:1, s:1, p", 10, "sm_50", kCompare}
@@ -33,8 +33,10 @@ constexpr InstructionForm kRows[] = {
     SETP(UNSIGNED_OPS, "(.u16|.u32|.u64)", kCompare, 10, "sm_50"),
     SETP(FLOAT_OPS, "{.ftz}.f32", kCompare, 10, "sm_50"),
     SETP(FLOAT_OPS, ".f64", kCompare, 10, "sm_50"),
-    SETP_HALF("{.ftz}" PTX_HALF, 42, "sm_53"),
-    SETP_HALF(PTX_BHALF, 78, "sm_90"),
+    SETP_HALF("{.ftz}.f16", "P", 42, "sm_53"),
+    SETP_HALF("{.ftz}.f16x2", "Q", 42, "sm_53"),
+    SETP_HALF(".bf16", "P", 78, "sm_90"),
+    SETP_HALF(".bf16x2", "Q", 78, "sm_90"),
     SET(BIT_OPS, DEST "(.b16|.b32|.b64)"),
     SET(SIGNED_OPS, DEST "(.s16|.s32|.s64)"),
     SET(UNSIGNED_OPS, DEST "(.u16|.u32|.u64)"),

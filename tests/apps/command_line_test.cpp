@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 base::ProcessResult ptxbench_with(std::map<std::string, std::optional<std::string>> environment,
                                   std::vector<std::string> arguments) {
   base::ProcessOptions options;
-  options.argv = {PTXBENCH_PROGRAM};
+  // Beside this test, in a build folder as in a bundle.
+  options.argv = {(base::executable_path().value().parent_path() / "ptxbench").string()};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.environment = std::move(environment);
   options.wall_limit = std::chrono::seconds(60);

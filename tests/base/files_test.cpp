@@ -152,7 +152,7 @@ TEST_F(Files, CacheFolderFollowsTheEnvironment) {
 
 TEST_F(Files, HomeFolderIsOverridable) {
   const ScopedEnv none("PTXBENCH_HOME", nullptr);
-  EXPECT_TRUE(fs::exists(home_dir().value() / "CMakeLists.txt"));
+  EXPECT_TRUE(fs::exists(home_dir().value() / "scripts" / "versions.env"));
   const ScopedEnv own("PTXBENCH_HOME", dir_.path().c_str());
   EXPECT_EQ(home_dir().value(), dir_.path());
   const ScopedEnv wrong("PTXBENCH_HOME", "/nowhere/at/all");

@@ -87,16 +87,13 @@ class MatrixLayout {
 
   /// Applies the XOR swizzle and the 18-bit wrap to a linear address.
   constexpr std::uint32_t swizzled(std::uint32_t linear) const {
-    const std::uint32_t phase = linear - (descriptor_.base_offset << 7);
-    std::uint32_t mask = 0;
-    switch (descriptor_.swizzle) {
-      case MatrixSwizzle::none: break;
-      case MatrixSwizzle::bytes32: mask = 0x10U; break;
-      case MatrixSwizzle::bytes64: mask = 0x30U; break;
-      case MatrixSwizzle::bytes128: mask = 0x70U; break;
-    }
-    return (linear ^ ((phase >> 3) & mask)) & kSharedAddressMask;
+    return (linear ^ (((linear - phase()) >> 3) & mask())) & kSharedAddressMask;
   }
+
+  /// Address bits that the swizzle may flip.
+  constexpr std::uint32_t mask() const { return line_bytes(descriptor_.swizzle) - 16; }
+  /// The base offset: subtracted from an address before its bits 7..9 select the flip.
+  constexpr std::uint32_t phase() const { return descriptor_.base_offset << 7; }
 
   constexpr MatrixMajor major() const { return major_; }
   constexpr std::uint32_t element_bytes() const { return element_bytes_; }

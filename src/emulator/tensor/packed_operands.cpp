@@ -8,20 +8,19 @@ namespace ptxbench::emulator {
 namespace {
 
 constexpr unsigned kHalfRows = 8;
-constexpr unsigned kOctet = 8;  // words a pack kernel takes from each row
 
 alignas(64) constexpr std::array<std::uint32_t, kLanes> kZeroRegister{};
 
-/// Elements of k in eight words.
-unsigned octet_elements(MmaType type) { return is_integer(type) ? 16 : 8; }
-
-/// The pieces of eight rows (or columns) starting at `mn`, for the eight words starting at element `k`.
-void gather_rows(const MatrixLayout& layout, unsigned mn, unsigned k, const std::byte* shared_base, PieceRow* rows) {
-  const bool two_pieces = layout.element_bytes() == 4;
-  for (unsigned i = 0; i < kHalfRows; ++i) {
-    const std::byte* first = shared_base + layout.address(mn + i, k);
-    rows[i] = {first, two_pieces ? shared_base + layout.address(mn + i, k + 4) : first};
-  }
+/// The K-major pieces of eight rows (or columns) from `mn` on.
+PiecePattern piece_pattern(const MatrixLayout& layout, unsigned mn, const std::byte* shared_base) {
+  const unsigned piece_elements = 16 / layout.element_bytes();
+  const std::uint32_t start = layout.linear_address(mn, 0);
+  return {shared_base,
+          start,
+          layout.linear_address(mn + 1, 0) - start,
+          layout.linear_address(mn, piece_elements) - start,
+          layout.phase(),
+          layout.mask()};
 }
 
 }  // namespace
@@ -47,11 +46,7 @@ void PackedA::pack_shared(MmaType type, MatrixMajor major, std::span<const std::
         }
         continue;
       }
-      for (unsigned octet = 0; octet < step_words / kOctet; ++octet) {
-        PieceRow rows[kHalfRows];
-        gather_rows(layout, row, octet * octet_elements(type), shared_base, rows);
-        kernels.pack_a_k_major(type, rows, negate, target + octet * kOctet * kLanes);
-      }
+      kernels.pack_a_k_major(type, piece_pattern(layout, row, shared_base), step_words, negate, target);
     }
   }
 }
@@ -97,11 +92,7 @@ void PackedB::pack_shared(MmaType type, MatrixMajor major, std::span<const std::
         }
         continue;
       }
-      for (unsigned octet = 0; octet < step_words / kOctet; ++octet) {
-        PieceRow rows[kGroupColumns];
-        gather_rows(layout, column, octet * octet_elements(type), shared_base, rows);
-        kernels.pack_b_k_major(type, rows, negate, target + octet * kOctet * kGroupColumns);
-      }
+      kernels.pack_b_k_major(type, piece_pattern(layout, column, shared_base), step_words, negate, target);
     }
   }
 }

@@ -13,6 +13,9 @@
 namespace ptxbench::emulator::PTXBENCH_TENSOR_LEVEL {
 namespace {
 
+// Small fixed loops over registers: unrolled early, so that arrays of vectors become registers.
+#define PTXBENCH_UNROLL _Pragma("GCC unroll 16")
+
 constexpr unsigned kTileFloats = kLanes;          // of packed A per word and half
 constexpr unsigned kGroupWords = kGroupColumns;   // of packed B per word
 constexpr std::int16_t kZeroExponent = -1000;
@@ -37,46 +40,110 @@ __m256i e4m3_words(__m128i bytes16) {
 
 __m256i e5m2_words(__m128i bytes16) { return f16_words(_mm_slli_epi16(bytes16, 8)); }
 
-__m256i load_words(MmaType type, const PieceRow& row) {
-  switch (type) {
-    case MmaType::bf16: return bf16_words(load_128(row.first));
-    case MmaType::f16: return f16_words(load_128(row.first));
-    case MmaType::tf32:
-      return _mm256_and_si256(_mm256_set_m128i(load_128(row.second), load_128(row.first)),
-                              _mm256_set1_epi32(static_cast<int>(0xffffe000U)));
-    case MmaType::e4m3: return e4m3_words(_mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(row.first))));
-    case MmaType::e5m2: return e5m2_words(_mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(row.first))));
-    case MmaType::s8: return _mm256_cvtepi8_epi16(load_128(row.first));
-    case MmaType::u8: return _mm256_cvtepu8_epi16(load_128(row.first));
+/// The addresses of one piece of eight rows.
+struct PieceAddresses {
+  alignas(32) std::uint32_t offset[8];
+};
+
+PieceAddresses piece_addresses(const PiecePattern& pattern, unsigned piece) {
+  const __m256i rows = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i first = _mm256_set1_epi32(static_cast<int>(pattern.start + piece * pattern.piece_stride));
+  const __m256i stride = _mm256_set1_epi32(static_cast<int>(pattern.row_stride));
+  const __m256i linear = _mm256_add_epi32(first, _mm256_mullo_epi32(rows, stride));
+  const __m256i phase = _mm256_sub_epi32(linear, _mm256_set1_epi32(static_cast<int>(pattern.phase)));
+  const __m256i flip = _mm256_and_si256(_mm256_srli_epi32(phase, 3), _mm256_set1_epi32(static_cast<int>(pattern.mask)));
+  PieceAddresses result;
+  _mm256_store_si256(reinterpret_cast<__m256i*>(result.offset),
+                     _mm256_and_si256(_mm256_xor_si256(linear, flip), _mm256_set1_epi32(0x3ffff)));
+  return result;
+}
+
+/// Eight words of each of eight rows: one 16-byte piece, two for tf32, half a piece for fp8.
+template <MmaType type>
+[[gnu::always_inline]] inline void load_octet(const PiecePattern& pattern, unsigned octet, __m256i sign, __m256i* rows) {
+  constexpr bool is_fp8 = type == MmaType::e4m3 || type == MmaType::e5m2;
+  const std::byte* base = pattern.shared_base + (is_fp8 ? octet % 2 * 8 : 0);
+  const PieceAddresses at = piece_addresses(pattern, type == MmaType::tf32 ? 2 * octet : is_fp8 ? octet / 2 : octet);
+  PieceAddresses second{};
+  if constexpr (type == MmaType::tf32) {
+    second = piece_addresses(pattern, 2 * octet + 1);
   }
-  return _mm256_setzero_si256();
+  PTXBENCH_UNROLL
+  for (unsigned i = 0; i < 8; ++i) {
+    const std::byte* piece = base + at.offset[i];
+    __m256i words;
+    if constexpr (type == MmaType::bf16) {
+      words = bf16_words(load_128(piece));
+    } else if constexpr (type == MmaType::f16) {
+      words = f16_words(load_128(piece));
+    } else if constexpr (type == MmaType::tf32) {
+      words = _mm256_and_si256(_mm256_set_m128i(load_128(base + second.offset[i]), load_128(piece)),
+                               _mm256_set1_epi32(static_cast<int>(0xffffe000U)));
+    } else if constexpr (is_fp8) {
+      const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(piece)));
+      words = type == MmaType::e4m3 ? e4m3_words(bytes) : e5m2_words(bytes);
+    } else if constexpr (type == MmaType::s8) {
+      words = _mm256_cvtepi8_epi16(load_128(piece));
+    } else {
+      words = _mm256_cvtepu8_epi16(load_128(piece));
+    }
+    rows[i] = _mm256_xor_si256(words, sign);
+  }
+}
+
+/// Calls `visit` with the type as a compile-time constant.
+template <class Visit>
+void with_type(MmaType type, Visit visit) {
+  switch (type) {
+    case MmaType::f16: visit.template operator()<MmaType::f16>(); break;
+    case MmaType::bf16: visit.template operator()<MmaType::bf16>(); break;
+    case MmaType::tf32: visit.template operator()<MmaType::tf32>(); break;
+    case MmaType::e4m3: visit.template operator()<MmaType::e4m3>(); break;
+    case MmaType::e5m2: visit.template operator()<MmaType::e5m2>(); break;
+    case MmaType::s8: visit.template operator()<MmaType::s8>(); break;
+    case MmaType::u8: visit.template operator()<MmaType::u8>(); break;
+  }
 }
 
 __m256i sign_mask(bool negate) { return _mm256_set1_epi32(negate ? static_cast<int>(0x80000000U) : 0); }
 
-void pack_b_k_major(MmaType type, const PieceRow* columns, bool negate, std::uint32_t* out) {
+/// Transposes eight columns of eight words, even columns first.
+[[gnu::always_inline]] inline void store_transposed(const __m256i* columns, std::uint32_t* out) {
   constexpr unsigned order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
-  const __m256i sign = sign_mask(negate);
   __m256i r[8];
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 8; ++i) {
-    r[i] = _mm256_xor_si256(load_words(type, columns[order[i]]), sign);
+    r[i] = columns[order[i]];
   }
   __m256i pairs[8];
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 8; i += 2) {
     pairs[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
     pairs[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
   }
   __m256i quads[8];
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 8; i += 4) {
     quads[i] = _mm256_unpacklo_epi64(pairs[i], pairs[i + 2]);
     quads[i + 1] = _mm256_unpackhi_epi64(pairs[i], pairs[i + 2]);
     quads[i + 2] = _mm256_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
     quads[i + 3] = _mm256_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
   }
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     store_256(out + i * kGroupWords, _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x20));
     store_256(out + (i + 4) * kGroupWords, _mm256_permute2x128_si256(quads[i], quads[i + 4], 0x31));
   }
+}
+
+void pack_b_k_major(MmaType type, const PiecePattern& columns, unsigned words, bool negate, std::uint32_t* out) {
+  with_type(type, [&]<MmaType kType>() {
+    for (unsigned octet = 0; octet < words / 8; ++octet) {
+      __m256i values[8];
+      load_octet<kType>(columns, octet, sign_mask(negate), values);
+      store_transposed(values, out + octet * 8 * kGroupWords);
+    }
+  });
 }
 
 void pack_b_mn_major(MmaType type, const std::byte* piece, bool negate, std::uint32_t* out) {
@@ -99,12 +166,17 @@ void splat_row_pair(__m256i low_row, __m256i high_row, std::uint32_t* out) {
   store_256(out + 7 * kTileFloats, _mm256_shuffle_epi32(second, 0xff));
 }
 
-void pack_a_k_major(MmaType type, const PieceRow* rows, bool negate, std::uint32_t* out) {
-  const __m256i sign = sign_mask(negate);
-  for (unsigned pair = 0; pair < 4; ++pair) {
-    splat_row_pair(_mm256_xor_si256(load_words(type, rows[2 * pair]), sign),
-                   _mm256_xor_si256(load_words(type, rows[2 * pair + 1]), sign), out + 8 * pair);
-  }
+void pack_a_k_major(MmaType type, const PiecePattern& rows, unsigned words, bool negate, std::uint32_t* out) {
+  with_type(type, [&]<MmaType kType>() {
+    for (unsigned octet = 0; octet < words / 8; ++octet) {
+      __m256i values[8];
+      load_octet<kType>(rows, octet, sign_mask(negate), values);
+      PTXBENCH_UNROLL
+      for (unsigned pair = 0; pair < 4; ++pair) {
+        splat_row_pair(values[2 * pair], values[2 * pair + 1], out + octet * 8 * kTileFloats + 8 * pair);
+      }
+    }
+  });
 }
 
 void pack_a_mn_major(MmaType type, const std::byte* piece, bool negate, std::uint32_t* out) {
@@ -185,6 +257,8 @@ struct Floats {
   static Floats zero() { return {_mm512_setzero_ps()}; }
   static Floats load(const float* p) { return {_mm512_loadu_ps(p)}; }
   static Floats repeat4(const float* p) { return {_mm512_broadcast_f32x4(_mm_loadu_ps(p))}; }
+  // Otherwise the compiler loads the row again for each multiply-add, and the load ports become the limit.
+  void keep_in_register() { __asm__("" : "+v"(v)); }
   static Floats multiply_add(Floats a, Floats b, Floats c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
   void store_canonical(float* p) const {
     const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
@@ -198,6 +272,7 @@ struct Floats {
   static Floats zero() { return {_mm256_setzero_ps()}; }
   static Floats load(const float* p) { return {_mm256_loadu_ps(p)}; }
   static Floats repeat4(const float* p) { return {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(p))}; }
+  void keep_in_register() { __asm__("" : "+x"(v)); }
   static Floats multiply_add(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
   void store_canonical(float* p) const {
     const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
@@ -206,60 +281,87 @@ struct Floats {
 };
 #endif
 
-constexpr unsigned kVectors = kLanes / Floats::kWidth;     // per PTX register
-constexpr unsigned kBlockGroups = kVectors == 4 ? 1 : 2;   // column groups per tile: keeps eight accumulators in flight
+constexpr unsigned kVectors = kLanes / Floats::kWidth;  // per PTX register
+// Accumulator registers per tile: twelve vectors in flight hide the latency and leave room for one row and the columns.
+constexpr unsigned kTileColumns = 12 / kVectors;
 
-template <unsigned kGroups>
-void multiply_tile(const float* a, const float* b, unsigned words, std::uint32_t* const* d, bool accumulate) {
-  Floats acc[kGroups][2][kVectors];
-  for (unsigned group = 0; group < kGroups; ++group) {
-    for (unsigned parity = 0; parity < 2; ++parity) {
-      const float* source = reinterpret_cast<const float*>(d[4 * group + parity]);
-      for (unsigned i = 0; i < kVectors; ++i) {
-        acc[group][parity][i] = accumulate ? Floats::load(source + i * Floats::kWidth) : Floats::zero();
-      }
-    }
-  }
-  const std::size_t group_stride = std::size_t{words} * kGroupWords;
-  for (unsigned word = 0; word < words; ++word) {
-    Floats column[kGroups][2];
-    for (unsigned group = 0; group < kGroups; ++group) {
-      column[group][0] = Floats::repeat4(b + group * group_stride + word * kGroupWords);
-      column[group][1] = Floats::repeat4(b + group * group_stride + word * kGroupWords + 4);
-    }
+/// One half of the rows by kColumns accumulator registers, the first of them number `column` (parity fastest).
+// The pragmas make the compiler see each accumulator as a register of its own.
+template <unsigned kColumns>
+void multiply_tile(const float* a, const float* b, unsigned words, unsigned half, unsigned column,
+                   std::uint32_t* const* d, bool accumulate) {
+  Floats acc[kColumns][kVectors];
+  const float* b_column[kColumns];
+  float* target[kColumns];
+  PTXBENCH_UNROLL
+  for (unsigned j = 0; j < kColumns; ++j) {
+    const unsigned group = (column + j) / 2;
+    const unsigned parity = (column + j) % 2;
+    b_column[j] = b + std::size_t{group} * words * kGroupWords + 4 * parity;
+    target[j] = reinterpret_cast<float*>(d[4 * group + 2 * half + parity]);
+    PTXBENCH_UNROLL
     for (unsigned i = 0; i < kVectors; ++i) {
-      const Floats row = Floats::load(a + word * kTileFloats + i * Floats::kWidth);
-      for (unsigned group = 0; group < kGroups; ++group) {
-        acc[group][0][i] = Floats::multiply_add(row, column[group][0], acc[group][0][i]);
-        acc[group][1][i] = Floats::multiply_add(row, column[group][1], acc[group][1][i]);
+      acc[j][i] = accumulate ? Floats::load(target[j] + i * Floats::kWidth) : Floats::zero();
+    }
+  }
+  const std::size_t end = std::size_t{words} * kGroupWords;
+  for (std::size_t at = 0; at < end; at += kGroupWords, a += kTileFloats) {
+    Floats columns[kColumns];
+    PTXBENCH_UNROLL
+    for (unsigned j = 0; j < kColumns; ++j) {
+      columns[j] = Floats::repeat4(b_column[j] + at);
+    }
+    PTXBENCH_UNROLL
+    for (unsigned i = 0; i < kVectors; ++i) {
+      Floats row = Floats::load(a + i * Floats::kWidth);
+      row.keep_in_register();
+      PTXBENCH_UNROLL
+      for (unsigned j = 0; j < kColumns; ++j) {
+        acc[j][i] = Floats::multiply_add(row, columns[j], acc[j][i]);
       }
     }
   }
-  for (unsigned group = 0; group < kGroups; ++group) {
-    for (unsigned parity = 0; parity < 2; ++parity) {
-      float* target = reinterpret_cast<float*>(d[4 * group + parity]);
-      for (unsigned i = 0; i < kVectors; ++i) {
-        acc[group][parity][i].store_canonical(target + i * Floats::kWidth);
-      }
+  PTXBENCH_UNROLL
+  for (unsigned j = 0; j < kColumns; ++j) {
+    PTXBENCH_UNROLL
+    for (unsigned i = 0; i < kVectors; ++i) {
+      acc[j][i].store_canonical(target[j] + i * Floats::kWidth);
     }
   }
 }
 
+template <unsigned kColumns>
+unsigned multiply_columns(const float* a, const float* b, unsigned words, unsigned column, unsigned end,
+                          std::uint32_t* const* d, bool accumulate) {
+  const std::size_t half_stride = std::size_t{words} * kTileFloats;
+  // A warpgroup's accumulators exceed the first-level cache; fetch the next tile's while this one computes.
+  const auto prefetch = [&](unsigned half, unsigned first) {
+    for (unsigned j = first; j < first + kColumns && j < end; ++j) {
+      const std::uint32_t* target = d[4 * (j / 2) + 2 * half + j % 2];
+      _mm_prefetch(reinterpret_cast<const char*>(target), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(target + 16), _MM_HINT_T0);
+    }
+  };
+  for (; column + kColumns <= end; column += kColumns) {
+    prefetch(1, column);
+    multiply_tile<kColumns>(a, b, words, 0, column, d, accumulate);
+    prefetch(0, column + kColumns);
+    multiply_tile<kColumns>(a + half_stride, b, words, 1, column, d, accumulate);
+  }
+  return column;
+}
+
 void multiply_f32(const float* a, const float* b, unsigned words, unsigned columns, std::uint32_t* const* d,
                   bool accumulate) {
-  const unsigned groups = columns / kGroupColumns;
-  const std::size_t half_stride = std::size_t{words} * kTileFloats;
-  unsigned group = 0;
-  for (; group + kBlockGroups <= groups; group += kBlockGroups) {
-    const float* b_group = b + std::size_t{group} * words * kGroupWords;
-    multiply_tile<kBlockGroups>(a, b_group, words, d + 4 * group, accumulate);
-    multiply_tile<kBlockGroups>(a + half_stride, b_group, words, d + 4 * group + 2, accumulate);
+  const unsigned end = columns / 4;  // accumulator registers of one half: an even number
+  unsigned column = 0;
+  if (end > 4) {
+    // Leave an even rest, so that no tile is narrower than two registers.
+    const unsigned wide = end / kTileColumns * kTileColumns;
+    const unsigned wide_end = (end - wide) % 2 == 0 ? wide : wide - kTileColumns;
+    column = multiply_columns<kTileColumns>(a, b, words, 0, wide_end, d, accumulate);
   }
-  for (; group < groups; ++group) {
-    const float* b_group = b + std::size_t{group} * words * kGroupWords;
-    multiply_tile<1>(a, b_group, words, d + 4 * group, accumulate);
-    multiply_tile<1>(a + half_stride, b_group, words, d + 4 * group + 2, accumulate);
-  }
+  multiply_columns<2>(a, b, words, column, end, d, accumulate);
 }
 
 __m256i add_saturating(__m256i a, __m256i b) {
@@ -277,22 +379,25 @@ void multiply_s32(const std::uint32_t* a, const std::uint32_t* b, unsigned words
     for (unsigned half = 0; half < 2; ++half) {
       const std::uint32_t* a_half = a + std::size_t{half} * words * kTileFloats;
       __m256i acc[2][4];
-      for (auto& parity : acc) {
-        for (auto& vector : parity) {
-          vector = _mm256_setzero_si256();
-        }
+      PTXBENCH_UNROLL
+      for (unsigned i = 0; i < 4; ++i) {
+        acc[0][i] = _mm256_setzero_si256();
+        acc[1][i] = _mm256_setzero_si256();
       }
       for (unsigned word = 0; word < words; ++word) {
         const __m256i even = _mm256_broadcastsi128_si256(load_128(b_group + word * kGroupWords));
         const __m256i odd = _mm256_broadcastsi128_si256(load_128(b_group + word * kGroupWords + 4));
+        PTXBENCH_UNROLL
         for (unsigned i = 0; i < 4; ++i) {
           const __m256i row = load_256(a_half + word * kTileFloats + 8 * i);
           acc[0][i] = _mm256_add_epi32(acc[0][i], _mm256_madd_epi16(row, even));
           acc[1][i] = _mm256_add_epi32(acc[1][i], _mm256_madd_epi16(row, odd));
         }
       }
+      PTXBENCH_UNROLL
       for (unsigned parity = 0; parity < 2; ++parity) {
         std::uint32_t* target = d[4 * group + 2 * half + parity];
+        PTXBENCH_UNROLL
         for (unsigned i = 0; i < 4; ++i) {
           __m256i result = acc[parity][i];
           if (accumulate) {
@@ -339,6 +444,7 @@ bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned wo
   const __m128i quarters[4] = {_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1),
                                _mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)};
   __m256i refused = _mm256_setzero_si256();
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     const __m256i bits = load_256(c + 8 * i);
     const __m256i biased = _mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(0xff));
@@ -368,6 +474,7 @@ bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b,
     return false;
   }
   __m256 scale[4];
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     const __m256i exponent = _mm256_sub_epi32(_mm256_set1_epi32(fraction_bits + 127), largest[i]);
     scale[i] = _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
@@ -375,12 +482,15 @@ bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b,
   // Terms stay below 2^(fraction_bits + 2), so two partial sums of at most eight (or sixteen) never overflow.
   __m256i partial[2][4];
   const unsigned middle = words / 2;
+  PTXBENCH_UNROLL
   for (unsigned part = 0; part < 2; ++part) {
-    for (auto& vector : partial[part]) {
-      vector = _mm256_setzero_si256();
+    PTXBENCH_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      partial[part][i] = _mm256_setzero_si256();
     }
     for (unsigned word = part == 0 ? 0 : middle; word < (part == 0 ? middle : words); ++word) {
       const __m256 column = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(b + word * kGroupWords));
+      PTXBENCH_UNROLL
       for (unsigned i = 0; i < 4; ++i) {
         const __m256 product = _mm256_mul_ps(_mm256_loadu_ps(a + word * kTileFloats + 8 * i), column);
         partial[part][i] = _mm256_add_epi32(partial[part][i], _mm256_cvttps_epi32(_mm256_mul_ps(product, scale[i])));
@@ -388,9 +498,11 @@ bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b,
     }
   }
   const __m256i kept = _mm256_set1_epi64x(static_cast<long long>(~0ULL << (52 - result_bits)));
+  PTXBENCH_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     const __m256i own = _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_loadu_ps(c + 8 * i), scale[i]));
     const __m256i unit = _mm256_sub_epi32(largest[i], _mm256_set1_epi32(fraction_bits));
+    PTXBENCH_UNROLL
     for (unsigned j = 0; j < 2; ++j) {
       const auto quarter = [j](__m256i v) { return j == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1); };
       const __m256d integer =

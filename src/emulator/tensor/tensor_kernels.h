@@ -19,23 +19,28 @@ namespace ptxbench::emulator {
 inline constexpr unsigned kLanes = 32;
 inline constexpr unsigned kGroupColumns = 8;
 
-/// Eight consecutive words of one row of A or column of B, as they lie in shared memory: one 16-byte piece, or two for
-/// tf32 (4 words each), or half a piece for fp8.
-struct PieceRow {
-  const std::byte* first;
-  const std::byte* second;
+/// Where the 16-byte pieces of eight consecutive rows of A (or columns of B) lie: piece q of row i is at
+/// swizzle(start + i * row_stride + q * piece_stride), with swizzle(x) = x ^ ((x - phase) >> 3 & mask), wrapped to 18
+/// bits. The fields come from MatrixLayout.
+struct PiecePattern {
+  const std::byte* shared_base;
+  std::uint32_t start;
+  std::uint32_t row_stride;
+  std::uint32_t piece_stride;
+  std::uint32_t phase;
+  std::uint32_t mask;
 };
 
 /// Hot loops, compiled once per instruction-set level.
 struct TensorKernels {
   const char* level;
 
-  /// Eight columns by eight words, K-major. `out` points at word w of the group; writes out[8 words][8].
-  void (*pack_b_k_major)(MmaType type, const PieceRow* columns, bool negate, std::uint32_t* out);
+  /// Eight columns by `words` (a multiple of 8) words, K-major. Writes out[words][8].
+  void (*pack_b_k_major)(MmaType type, const PiecePattern& columns, unsigned words, bool negate, std::uint32_t* out);
   /// Eight columns of one k, MN-major 16-bit. Writes out[8].
   void (*pack_b_mn_major)(MmaType type, const std::byte* piece, bool negate, std::uint32_t* out);
-  /// Eight rows (one half) by eight words, K-major. Writes out[8 words][32].
-  void (*pack_a_k_major)(MmaType type, const PieceRow* rows, bool negate, std::uint32_t* out);
+  /// Eight rows (one half) by `words` words, K-major. Writes out[words][32].
+  void (*pack_a_k_major)(MmaType type, const PiecePattern& rows, unsigned words, bool negate, std::uint32_t* out);
   /// Eight rows of one k, MN-major 16-bit. Writes out[32].
   void (*pack_a_mn_major)(MmaType type, const std::byte* piece, bool negate, std::uint32_t* out);
   /// One A register (half fixed): the words of k = base + t * (4 / element bytes) + c. Writes words_per_register * 4

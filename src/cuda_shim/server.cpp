@@ -1,0 +1,262 @@
+#include "cuda_shim/server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <list>
+#include <thread>
+
+#include "base/files.h"
+
+namespace ptxbench::cuda_shim {
+namespace {
+
+void merge(ShimReport& into, const ShimReport& from) {
+  into.clients += from.clients;
+  into.launches += from.launches;
+  into.warp_instructions += from.warp_instructions;
+  into.kernel_seconds += from.kernel_seconds;
+  into.bytes_to_device += from.bytes_to_device;
+  into.bytes_from_device += from.bytes_from_device;
+  if (!into.fault && from.fault) {
+    into.fault = from.fault;
+    into.fault_kernel = from.fault_kernel;
+  }
+  for (const HostDiagnostic& diagnostic : from.diagnostics) {
+    if (into.diagnostics.size() < ShimReport::kMaxDiagnostics) {
+      into.diagnostics.push_back(diagnostic);
+    } else {
+      ++into.diagnostics_dropped;
+    }
+  }
+  into.diagnostics_dropped += from.diagnostics_dropped;
+  into.approximate.insert(from.approximate.begin(), from.approximate.end());
+  into.unsupported.insert(from.unsupported.begin(), from.unsupported.end());
+}
+
+bool receive(int fd, Request& request) {
+  ssize_t got = 0;
+  do {
+    got = ::recv(fd, &request, sizeof request, MSG_TRUNC);
+  } while (got < 0 && errno == EINTR);
+  // A packet of any other size, or of another version, is not from our client: the connection ends.
+  return got == static_cast<ssize_t>(sizeof request) && request.magic == kProtocolMagic && request.version == kProtocolVersion;
+}
+
+bool send(int fd, const Reply& reply, int descriptor) {
+  iovec part{const_cast<Reply*>(&reply), sizeof reply};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  }
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(sizeof reply);
+}
+
+}  // namespace
+
+class ShimServer::State {
+ public:
+  State(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, ShimOptions options, base::TempDir folder, OwnedFd listener,
+        OwnedFd stop_event)
+      : backend_(backend), output_(std::move(output)), options_(std::move(options)), folder_(std::move(folder)),
+        path_(folder_.path() / "socket"), listener_(std::move(listener)), stop_event_(std::move(stop_event)) {}
+
+  void start() {
+    accepting_ = std::thread([this] { accept_clients(); });
+  }
+
+  ShimReport stop(bool finish) {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      finish_ = finish;
+      // Connections see the end of their input after the requests that are already there.
+      for (const Connection& connection : connections_) ::shutdown(connection.fd.get(), finish ? SHUT_RD : SHUT_RDWR);
+      if (!finish && session_ != nullptr) session_->abandon();
+    }
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t ignored = ::write(stop_event_.get(), &one, sizeof one);
+    if (accepting_.joinable()) accepting_.join();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return connections_.empty() && session_ == nullptr; });
+    return total_;
+  }
+
+  ShimReport report() const {
+    const std::lock_guard lock(mutex_);
+    ShimReport all = total_;
+    if (session_ != nullptr) merge(all, session_->report());
+    return all;
+  }
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  struct Connection {
+    OwnedFd fd;
+  };
+
+  void accept_clients() {
+    while (true) {
+      pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {stop_event_.get(), POLLIN, 0}};
+      if (::poll(waits, 2, -1) < 0 && errno != EINTR) return;
+      if (waits[1].revents != 0) return;
+      if (waits[0].revents == 0) continue;
+      OwnedFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!fd) continue;
+      const std::lock_guard lock(mutex_);
+      if (stopping_ || connections_.size() >= options_.max_connections) continue;
+      connections_.push_back({std::move(fd)});
+      const auto connection = std::prev(connections_.end());
+      std::thread([this, connection] { serve(connection); }).detach();
+    }
+  }
+
+  /// The first request of a connection: attaches it to the session of its process.
+  std::shared_ptr<Session> attach(pid_t process) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ending_; });
+    if (stopping_) return nullptr;
+    if (session_ == nullptr) {
+      session_ = std::make_shared<Session>(backend_, output_, options_, lost_error_);
+      process_ = process;
+    } else if (process_ != process) {
+      return nullptr;
+    }
+    ++attached_;
+    return session_;
+  }
+
+  void detach() {
+    std::shared_ptr<Session> ended;
+    bool finish = true;
+    {
+      const std::lock_guard lock(mutex_);
+      if (--attached_ != 0) return;
+      ended = session_;
+      ending_ = true;
+      finish = finish_;
+    }
+    ended->close(finish);
+    const std::lock_guard lock(mutex_);
+    merge(total_, ended->report());
+    if (lost_error_ == 0) lost_error_ = ended->lost();
+    session_ = nullptr;
+    ending_ = false;
+    changed_.notify_all();
+  }
+
+  void serve(std::list<Connection>::iterator connection) {
+    const int fd = connection->fd.get();
+    converse(fd);
+    const std::lock_guard lock(mutex_);
+    connections_.erase(connection);
+    changed_.notify_all();
+  }
+
+  void converse(int fd) {
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    Request request;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || !receive(fd, request) ||
+        request.op != static_cast<uint16_t>(Op::hello)) {
+      return;
+    }
+    Reply reply;
+    reply.serial = request.serial;
+    const std::shared_ptr<Session> session = attach(peer.pid);
+    if (session == nullptr) {
+      reply.error = cuda_error::kInitialization;
+      send(fd, reply, -1);
+      return;
+    }
+    auto staging = SharedMemory::create(kStagingBytes);
+    if (staging && staging->map()) {
+      set_body(reply, HelloReply{emulator::kGlobalWindow, emulator::kGlobalWindowBytes, kStagingBytes, backend_.total_bytes()});
+      reply.flags = kReplyHasDescriptor;
+      Session::Connection mine{std::move(*staging), {}};
+      if (send(fd, reply, mine.staging.fd())) {
+        while (receive(fd, request)) {
+          int descriptor = -1;
+          const Reply answer = session->handle(request, mine, descriptor);
+          if (!send(fd, answer, descriptor)) break;
+        }
+      }
+    }
+    detach();
+  }
+
+  DeviceBackend& backend_;
+  std::shared_ptr<DeviceOutput> output_;
+  ShimOptions options_;
+  base::TempDir folder_;
+  std::filesystem::path path_;
+  OwnedFd listener_, stop_event_;
+  std::thread accepting_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Connection> connections_;
+  std::shared_ptr<Session> session_;
+  pid_t process_ = 0;
+  unsigned attached_ = 0;
+  bool stopping_ = false, finish_ = true, ending_ = false;
+  int lost_error_ = 0;
+  ShimReport total_;
+};
+
+Result<std::unique_ptr<ShimServer>> ShimServer::start(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output,
+                                                      ShimOptions options) {
+  auto folder = base::TempDir::create("ptxbench-device");
+  if (!folder) return tl::unexpected<Error>(folder.error());
+  const std::string path = (folder->path() / "socket").string();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return infrastructure_error("the socket path {} is too long; set TMPDIR to a shorter folder", path);
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  OwnedFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  OwnedFd stop_event(::eventfd(0, EFD_CLOEXEC));
+  if (!listener || !stop_event ||
+      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.get(), 64) != 0) {
+    return infrastructure_error("cannot listen on {}: {}", path, std::strerror(errno));
+  }
+  auto state = std::make_shared<State>(backend, std::move(output), std::move(options), std::move(*folder), std::move(listener),
+                                       std::move(stop_event));
+  state->start();
+  return std::unique_ptr<ShimServer>(new ShimServer(std::move(state)));
+}
+
+ShimServer::ShimServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+ShimServer::~ShimServer() { state_->stop(false); }
+
+const std::filesystem::path& ShimServer::socket_path() const { return state_->path(); }
+
+ShimReport ShimServer::stop(bool finish) { return state_->stop(finish); }
+
+ShimReport ShimServer::report() const { return state_->report(); }
+
+}  // namespace ptxbench::cuda_shim

@@ -1,0 +1,314 @@
+#include <algorithm>
+#include <cstring>
+
+#include "cuda_shim/fatbin.h"
+#include "cuda_shim/session.h"
+
+namespace ptxbench::cuda_shim {
+namespace {
+
+using Limits = emulator::DeviceLimits;
+constexpr uint32_t kDefaultSharedPerBlock = 48 * 1024;
+
+bool is_elf(std::span<const std::byte> bytes) {
+  static constexpr unsigned char kElf[4] = {0x7f, 'E', 'L', 'F'};
+  return bytes.size() >= 4 && std::memcmp(bytes.data(), kElf, 4) == 0;
+}
+
+/// The PTX text of an image, or an error with the CUDA error number it deserves.
+struct ImageError {
+  int cuda_error;
+  std::string message;
+};
+tl::expected<std::string, ImageError> image_text(std::span<const std::byte> image) {
+  if (fatbin_bytes(image)) {
+    auto text = select_ptx(image);
+    if (text) return std::move(*text);
+    const bool damaged = text.error().message.starts_with("fat binary:");
+    return tl::unexpected(ImageError{damaged ? cuda_error::kInvalidImage : cuda_error::kNoBinary, text.error().message});
+  }
+  if (is_elf(image)) {
+    return tl::unexpected(ImageError{cuda_error::kNoBinary, fmt::format("machine code (a cubin) without PTX; {}", kPtxRemedy)});
+  }
+  std::string text(reinterpret_cast<const char*>(image.data()), image.size());
+  text.erase(std::find(text.begin(), text.end(), '\0'), text.end());
+  if (text.find(".version") == std::string::npos) {
+    return tl::unexpected(ImageError{cuda_error::kInvalidImage, "neither PTX text nor a fat binary"});
+  }
+  return text;
+}
+
+uint64_t product(const uint32_t (&values)[3]) { return uint64_t{values[0]} * values[1] * values[2]; }
+
+}  // namespace
+
+int Session::append_image(const BytesBody& body, Connection& connection) {
+  if (body.bytes == 0 || body.bytes > kStagingBytes || connection.image.size() + body.bytes > options_.max_image_bytes) {
+    return cuda_error::kInvalidValue;
+  }
+  const std::byte* staging = connection.staging.view().data();
+  connection.image.insert(connection.image.end(), staging, staging + body.bytes);
+  return 0;
+}
+
+int Session::load_image(const BytesBody& body, Connection& connection, Reply& reply) {
+  const std::vector<std::byte> image = std::exchange(connection.image, {});
+  if (image.empty() || body.bytes != image.size() || body.kind > static_cast<uint64_t>(ImageKind::any)) {
+    return cuda_error::kInvalidValue;
+  }
+  uint32_t id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (modules_.size() >= options_.max_modules) return cuda_error::kOutOfMemory;
+    id = next_id_++;
+  }
+  const auto text = image_text(image);
+  if (!text) {
+    diagnose("launch.no-ptx", text.error().message, std::string(kPtxRemedy));
+    return text.error().cuda_error;
+  }
+  auto module = backend_.load_ptx(*text, fmt::format("module {}", id));
+  if (!module) {
+    diagnose("launch.module", module.error().message, "");
+    return cuda_error::kInvalidPtx;
+  }
+  const std::lock_guard lock(mutex_);
+  modules_[id].id = *module;
+  set_body(reply, ModuleBody{id, 0});
+  return 0;
+}
+
+int Session::unload_module(const ModuleBody& body) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!modules_.contains(body.module)) return cuda_error::kInvalidHandle;
+  }
+  if (const int error = executor_.synchronize_all(); error != 0) return error;
+  const std::lock_guard lock(mutex_);
+  const auto found = modules_.find(body.module);
+  if (found == modules_.end()) return cuda_error::kInvalidHandle;
+  const auto unloaded = backend_.unload(found->second.id);
+  for (const auto& [name, function] : found->second.functions) functions_.erase(function);
+  modules_.erase(found);
+  return unloaded ? 0 : cuda_error::kInvalidHandle;
+}
+
+int Session::find_function(const ModuleBody& body, const Connection& connection, Reply& reply) {
+  const auto name = staged_text(connection, body.name_bytes);
+  if (!name) return cuda_error::kInvalidValue;
+  const std::lock_guard lock(mutex_);
+  const auto module = modules_.find(body.module);
+  if (module == modules_.end()) return cuda_error::kInvalidHandle;
+  auto known = module->second.functions.find(*name);
+  if (known == module->second.functions.end()) {
+    if (functions_.size() >= options_.max_functions) return cuda_error::kOutOfMemory;
+    const auto found = backend_.find_kernel(module->second.id, *name);
+    if (!found) return cuda_error::kNotFound;
+    auto attributes = backend_.attributes(*found);
+    if (!attributes || attributes->parameter_offsets.size() != attributes->parameter_sizes.size() ||
+        attributes->parameter_offsets.size() > kMaxParameters || attributes->parameter_bytes > kMaxParameterBytes) {
+      return cuda_error::kInvalidImage;
+    }
+    const uint32_t id = next_id_++;
+    Function function;
+    function.id = *found;
+    function.attributes = std::move(*attributes);
+    function.name = *name;
+    function.module = body.module;
+    function.max_dynamic_shared_bytes =
+        kDefaultSharedPerBlock - std::min(kDefaultSharedPerBlock, function.attributes.static_shared_bytes);
+    functions_.emplace(id, std::move(function));
+    known = module->second.functions.emplace(*name, id).first;
+  }
+  const Function& function = functions_.at(known->second);
+  const emulator::FunctionAttributes& attributes = function.attributes;
+  FunctionReply answer;
+  answer.function = known->second;
+  answer.static_shared_bytes = attributes.static_shared_bytes;
+  answer.local_bytes = attributes.local_bytes;
+  answer.constant_bytes = attributes.constant_bytes;
+  answer.registers = attributes.registers;
+  answer.max_threads_per_block = attributes.max_threads_per_block;
+  answer.parameter_bytes = attributes.parameter_bytes;
+  answer.parameter_count = static_cast<uint32_t>(attributes.parameter_offsets.size());
+  std::copy_n(attributes.required_cluster, 3, answer.required_cluster);
+  answer.max_dynamic_shared_bytes = function.max_dynamic_shared_bytes;
+  answer.explicit_cluster = attributes.explicit_cluster ? 1 : 0;
+  std::byte* out = connection.staging.view().data();
+  const std::size_t bytes = answer.parameter_count * sizeof(uint32_t);
+  std::memcpy(out, attributes.parameter_offsets.data(), bytes);
+  std::memcpy(out + bytes, attributes.parameter_sizes.data(), bytes);
+  set_body(reply, answer);
+  return 0;
+}
+
+int Session::find_symbol(const ModuleBody& body, const Connection& connection, Reply& reply) {
+  const auto name = staged_text(connection, body.name_bytes);
+  if (!name) return cuda_error::kInvalidValue;
+  const std::lock_guard lock(mutex_);
+  const auto module = modules_.find(body.module);
+  if (module == modules_.end()) return cuda_error::kInvalidHandle;
+  const auto symbol = backend_.find_symbol(module->second.id, *name);
+  if (!symbol) return cuda_error::kNotFound;
+  set_body(reply, SymbolReply{symbol->address, symbol->bytes});
+  return 0;
+}
+
+int Session::set_function_limits(const FunctionLimitsBody& body) {
+  const std::lock_guard lock(mutex_);
+  const auto found = functions_.find(body.function);
+  if (found == functions_.end()) return cuda_error::kInvalidHandle;
+  Function& function = found->second;
+  if ((body.which & 1) != 0) {
+    const uint32_t fixed = function.attributes.static_shared_bytes;
+    if (fixed > Limits::kSharedPerBlockOptIn || body.max_dynamic_shared_bytes > Limits::kSharedPerBlockOptIn - fixed) {
+      return cuda_error::kInvalidValue;
+    }
+    function.max_dynamic_shared_bytes = body.max_dynamic_shared_bytes;
+  }
+  if ((body.which & 2) != 0) function.non_portable_cluster = body.non_portable_cluster != 0;
+  return 0;
+}
+
+int Session::occupancy(const OccupancyBody& body, Reply& reply) {
+  emulator::FunctionId id;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = functions_.find(body.function);
+    if (found == functions_.end()) return cuda_error::kInvalidHandle;
+    id = found->second.id;
+  }
+  const auto blocks = backend_.occupancy(id, body.block_threads, body.dynamic_shared_bytes);
+  if (!blocks) return cuda_error::kInvalidValue;
+  set_body(reply, CountReply{*blocks});
+  return 0;
+}
+
+int Session::check_launch(const LaunchBody& body, const Function& function) {
+  const auto refuse = [&](int error, std::string message, std::string remedy) {
+    diagnose("launch.refused", fmt::format("{}: {}", function.name, message), std::move(remedy));
+    return error;
+  };
+  const uint64_t threads = product(body.block);
+  if (product(body.grid) == 0 || body.grid[0] > Limits::kMaxGridX || body.grid[1] > Limits::kMaxGridYZ ||
+      body.grid[2] > Limits::kMaxGridYZ) {
+    return refuse(cuda_error::kInvalidValue,
+                  fmt::format("grid {}x{}x{} is not within 1..2147483647 x 1..65535 x 1..65535", body.grid[0], body.grid[1],
+                              body.grid[2]),
+                  "");
+  }
+  if (threads == 0 || body.block[0] > 1024 || body.block[1] > 1024 || body.block[2] > 64 ||
+      threads > Limits::kMaxThreadsPerBlock) {
+    return refuse(cuda_error::kInvalidValue,
+                  fmt::format("block {}x{}x{} is empty or exceeds 1024x1024x64 or 1024 threads", body.block[0], body.block[1],
+                              body.block[2]),
+                  "");
+  }
+  if (threads > function.attributes.max_threads_per_block) {
+    return refuse(cuda_error::kInvalidValue,
+                  fmt::format("{} threads per block, the kernel allows {}", threads, function.attributes.max_threads_per_block),
+                  "launch fewer threads or change __launch_bounds__");
+  }
+  if (body.dynamic_shared_bytes > function.max_dynamic_shared_bytes) {
+    return refuse(cuda_error::kInvalidValue,
+                  fmt::format("{} bytes of dynamic shared memory, {} are allowed (with {} static)", body.dynamic_shared_bytes,
+                              function.max_dynamic_shared_bytes, function.attributes.static_shared_bytes),
+                  "opt in with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)");
+  }
+  const uint32_t(&required)[3] = function.attributes.required_cluster;
+  uint32_t cluster[3] = {body.cluster[0], body.cluster[1], body.cluster[2]};
+  if (product(cluster) == 0) {
+    if (cluster[0] + uint64_t{cluster[1]} + cluster[2] != 0) {
+      return refuse(cuda_error::kInvalidClusterSize, "a cluster dimension is 0", "");
+    }
+    std::copy_n(required, 3, cluster);
+    if (product(cluster) == 0) std::fill_n(cluster, 3, 1u);
+  } else if (product(required) != 0 && !std::equal(cluster, cluster + 3, required)) {
+    return refuse(cuda_error::kInvalidClusterSize,
+                  fmt::format("cluster {}x{}x{} at the launch, {}x{}x{} in the kernel", cluster[0], cluster[1], cluster[2],
+                              required[0], required[1], required[2]),
+                  "launch with the kernel's cluster dimensions");
+  }
+  const uint64_t size = product(cluster);
+  const uint32_t limit = function.non_portable_cluster ? Limits::kMaxCluster : Limits::kMaxPortableCluster;
+  if (size > limit) {
+    return refuse(cuda_error::kInvalidClusterSize, fmt::format("cluster of {} blocks, {} are allowed", size, limit),
+                  size <= Limits::kMaxCluster ? "set cudaFuncAttributeNonPortableClusterSizeAllowed" : "");
+  }
+  for (int d = 0; d < 3; ++d) {
+    if (body.grid[d] % cluster[d] != 0) {
+      return refuse(cuda_error::kInvalidClusterSize,
+                    fmt::format("grid {}x{}x{} is not a multiple of the cluster {}x{}x{}", body.grid[0], body.grid[1],
+                                body.grid[2], cluster[0], cluster[1], cluster[2]),
+                    "round the grid up to whole clusters");
+    }
+  }
+  if ((body.flags & kLaunchCooperative) != 0) {
+    const auto blocks = backend_.occupancy(function.id, static_cast<uint32_t>(threads), body.dynamic_shared_bytes);
+    if (blocks && product(body.grid) > uint64_t{*blocks} * Limits::kSmCount) {
+      return refuse(cuda_error::kCooperativeTooLarge,
+                    fmt::format("cooperative grid of {} blocks, {} fit at a time", product(body.grid),
+                                uint64_t{*blocks} * Limits::kSmCount),
+                    "size the grid with cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    }
+  }
+  return 0;
+}
+
+int Session::launch(const LaunchBody& body, const Connection& connection) {
+  Function function;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = functions_.find(body.function);
+    if (found == functions_.end()) return cuda_error::kInvalidHandle;
+    function = found->second;
+  }
+  if (!executor_.has_stream(body.stream)) return cuda_error::kInvalidHandle;
+  if (body.parameter_bytes != function.attributes.parameter_bytes || body.parameter_bytes > kMaxParameterBytes) {
+    return cuda_error::kInvalidValue;
+  }
+  if (const int error = check_launch(body, function); error != 0) return error;
+  emulator::LaunchRequest request;
+  request.function = function.id;
+  std::copy_n(body.grid, 3, request.grid);
+  std::copy_n(body.block, 3, request.block);
+  std::copy_n(body.cluster, 3, request.cluster);
+  request.dynamic_shared_bytes = body.dynamic_shared_bytes;
+  const std::byte* staging = connection.staging.view().data();
+  request.parameters.assign(staging, staging + body.parameter_bytes);
+  request.max_dynamic_shared_bytes =
+      std::max(kDefaultSharedPerBlock, function.max_dynamic_shared_bytes + function.attributes.static_shared_bytes);
+  request.non_portable_cluster = function.non_portable_cluster;
+  request.stream = body.stream;
+  const uint64_t held = sizeof request + body.parameter_bytes + function.name.size();
+  return executor_.submit(
+      body.stream, [this, request = std::move(request), name = std::move(function.name)] { run_launch(request, name); }, held);
+}
+
+void Session::run_launch(const emulator::LaunchRequest& request, const std::string& name) {
+  const auto report = backend_.launch(request);
+  if (!report) {
+    diagnose("launch.refused", fmt::format("{}: {}", name, report.error().message), "");
+    executor_.lose(report.error().cuda_error);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ++report_.launches;
+    report_.warp_instructions += report->warp_instructions;
+    report_.kernel_seconds += report->seconds;
+    report_.approximate.insert(report->approximate.begin(), report->approximate.end());
+    if (report->fault && !report_.fault) {
+      report_.fault = report->fault;
+      report_.fault_kernel = name;
+      if (report->fault->rule.starts_with("unsupported.")) {
+        report_.unsupported.insert(report->fault->place.instruction.empty() ? report->fault->rule
+                                                                             : report->fault->place.instruction);
+      }
+    }
+  }
+  if (options_.on_launch) options_.on_launch(*report);
+  if (report->fault) executor_.lose(fault_error(report->fault->rule));
+}
+
+}  // namespace ptxbench::cuda_shim

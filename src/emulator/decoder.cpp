@@ -6,6 +6,7 @@
 
 #include "emulator/isa/control.h"
 #include "emulator/isa/lanes.h"
+#include "ptx/names.h"
 
 namespace ptxbench::emulator {
 
@@ -151,6 +152,10 @@ bool Decoder::is_dynamic(ptx::SpecialRegister special) {
 }
 
 Slot Decoder::special_register(ptx::SpecialRegister special) {
+  const std::string_view spelling = ptx::special_register_text(special);
+  if (spelling.starts_with("%envreg") || spelling.starts_with("%pm")) {
+    throw std::runtime_error(fmt::format("the special register {}", spelling));
+  }
   auto [it, inserted] = special_index_.try_emplace(special);
   if (inserted) {
     const bool varying = general_ ? is_lane_varying(special) : varies_in_aligned_block(special);

@@ -322,6 +322,7 @@ void write_special(const Warp& warp, const FunctionCode::SpecialSlot& special, s
     case S::current_graph_exec: uniform(0); break;
     case S::clock: case S::clock_hi: case S::clock64: case S::globaltimer: case S::globaltimer_lo: case S::globaltimer_hi:
       break;  // dynamic: read by mov
+    default: break;  // %envregN and %pmN: Decoder::special_register refuses them
   }
 }
 

@@ -25,8 +25,8 @@ PiecePattern piece_pattern(const MatrixLayout& layout, unsigned mn, const std::b
 
 }  // namespace
 
-std::uint32_t* PackedA::start(MmaType type, unsigned steps) {
-  words_ = steps * words_per_step(type);
+std::uint32_t* PackedA::start_words(unsigned words) {
+  words_ = words;
   return words_buffer_.reserve(std::size_t{2} * words_ * kLanes);
 }
 
@@ -34,7 +34,7 @@ void PackedA::pack_shared(MmaType type, MatrixMajor major, std::span<const std::
                           unsigned first_row, bool negate, const std::byte* shared_base) {
   const TensorKernels& kernels = tensor_kernels();
   const unsigned step_words = words_per_step(type);
-  std::uint32_t* out = start(type, static_cast<unsigned>(descriptors.size()));
+  std::uint32_t* out = start_words(static_cast<unsigned>(descriptors.size()) * step_words);
   for (unsigned step = 0; step < descriptors.size(); ++step) {
     const MatrixLayout layout(MatrixDescriptor::decode(descriptors[step]), major, element_bytes(type));
     for (unsigned half = 0; half < 2; ++half) {
@@ -54,7 +54,7 @@ void PackedA::pack_shared(MmaType type, MatrixMajor major, std::span<const std::
 void PackedA::pack_registers(MmaType type, const std::uint32_t* const* registers, unsigned steps, bool negate) {
   const TensorKernels& kernels = tensor_kernels();
   const unsigned step_words = words_per_step(type);
-  std::uint32_t* out = start(type, steps);
+  std::uint32_t* out = start_words(steps * step_words);
   for (unsigned step = 0; step < steps; ++step) {
     for (unsigned i = 0; i < 4; ++i) {
       const std::uint32_t* lanes = registers[4 * step + i] != nullptr ? registers[4 * step + i] : kZeroRegister.data();

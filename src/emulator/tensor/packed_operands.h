@@ -56,6 +56,8 @@ class PackedA {
                    const std::byte* shared_base);
   /// Register operand: `registers` holds four registers per step; null ones (short fragments) count as zero.
   void pack_registers(MmaType type, const std::uint32_t* const* registers, unsigned steps, bool negate);
+  /// Raw space for callers that fill the words themselves; [half][word][32].
+  std::uint32_t* start_words(unsigned words);
   /// Fills exponents(); call before exact kernels. True when an operand is infinite or NaN.
   bool compute_exponents(MmaType type);
 
@@ -65,7 +67,6 @@ class PackedA {
   const std::int16_t* exponents() const { return exponents_.data(); }
 
  private:
-  std::uint32_t* start(MmaType type, unsigned steps);
   unsigned words_ = 0;
   AlignedBuffer<std::uint32_t> words_buffer_;
   AlignedBuffer<std::int16_t> exponents_;

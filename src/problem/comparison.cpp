@@ -1,0 +1,391 @@
+#include "problem/comparison.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "problem/parallel.h"
+#include "problem/triage.h"
+
+namespace ptxbench::problem {
+namespace {
+
+constexpr std::int64_t kBlockRows = 64;
+constexpr double kNormFloor = 0.1;
+constexpr double kCompatTolerance = 1e-2;
+constexpr std::uint64_t kPoison16 = 0xffa5;
+constexpr std::uint64_t kPoison32 = 0xffa5a5a5;
+constexpr std::uint64_t kPoison64 = 0xa5a5a5a5a5a5a5a5;
+
+/// A row of one known tile.
+struct Segment {
+  std::int64_t row = 0, column_begin = 0, column_end = 0;
+  double error2 = 0, truth2 = 0, product = 0;
+};
+
+/// Consecutive segments of one tile, at most 64: the block of the rule and the unit of parallel work.
+struct Block {
+  std::size_t first = 0, last = 0;
+};
+
+struct Counts {
+  std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, compat_bad = 0;
+  double worst_element = 0, max_absolute = 0, compat_absolute = 0, compat_relative = 0;
+  std::optional<ElementError> worst_at, first_wrong;
+};
+
+bool comes_before(const ElementError& a, const ElementError& b) {
+  return a.row != b.row ? a.row < b.row : a.column < b.column;
+}
+
+float rounded_to(Dtype dtype, float value) {
+  switch (dtype) {
+    case Dtype::bfloat16: return from_bfloat16(to_bfloat16(value));
+    case Dtype::float16: return from_float16(to_float16(value));
+    case Dtype::float8_e4m3fn: return from_e4m3(to_e4m3(value));
+    case Dtype::float8_e5m2: return from_e5m2(to_e5m2(value));
+    default: return value;
+  }
+}
+
+class Comparer {
+ public:
+  Comparer(const Tensor& output, std::span<const float> truth, const std::optional<Limits>& limits,
+           const CompareOptions& options, TensorComparison& result)
+      : output_(output), truth_(truth), limits_(limits), options_(options), result_(result) {}
+
+  void run() {
+    lay_out();
+    sum();
+    judge_norms();
+    judge_elements();
+    decide();
+  }
+
+ private:
+  void lay_out() {
+    std::vector<Tile> tiles = options_.known;
+    if (tiles.empty()) tiles.push_back({0, result_.rows, 0, result_.columns});
+    for (const Tile& tile : tiles) {
+      for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
+        if ((row - tile.row_begin) % kBlockRows == 0) blocks_.push_back({segments_.size(), segments_.size()});
+        segments_.push_back({row, tile.column_begin, tile.column_end});
+        blocks_.back().last = segments_.size();
+      }
+      result_.known += static_cast<std::uint64_t>((tile.row_end - tile.row_begin) * (tile.column_end - tile.column_begin));
+    }
+    result_.unknown = output_.count - result_.known;
+  }
+
+  std::uint64_t index(std::int64_t row, std::int64_t column) const {
+    return static_cast<std::uint64_t>(row * result_.columns + column);
+  }
+
+  /// Widens a segment of the output; what is not finite while the truth is counts as zero in the norms.
+  void widen(const Segment& segment, std::vector<float>& values) const {
+    const auto count = static_cast<std::uint64_t>(segment.column_end - segment.column_begin);
+    values.resize(count);
+    to_float(output_.dtype, output_.data(), index(segment.row, segment.column_begin), count, values.data());
+  }
+
+  void sum() {
+    parallel_for(blocks_.size(), options_.threads, [&](std::uint64_t b) {
+      std::vector<float> values;
+      for (std::size_t s = blocks_[b].first; s < blocks_[b].last; ++s) {
+        Segment& segment = segments_[s];
+        widen(segment, values);
+        const float* truth = truth_.data() + index(segment.row, segment.column_begin);
+        double error2 = 0, truth2 = 0, product = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const double t = static_cast<double>(truth[i]);
+          const double y = std::isfinite(values[i]) ? static_cast<double>(values[i]) : 0.0;
+          if (!std::isfinite(t)) continue;
+          error2 += (y - t) * (y - t);
+          truth2 += t * t;
+          product += y * t;
+        }
+        segment.error2 = error2;
+        segment.truth2 = truth2;
+        segment.product = product;
+      }
+    });
+  }
+
+  void judge_norms() {
+    double error2 = 0, truth2 = 0, product = 0;
+    for (const Segment& segment : segments_) {
+      error2 += segment.error2;
+      truth2 += segment.truth2;
+      product += segment.product;
+    }
+    const auto known = static_cast<double>(std::max<std::uint64_t>(result_.known, 1));
+    rms_ = std::sqrt(truth2 / known);
+    result_.tensor_l2 = ratio(error2, truth2);
+    result_.gain = truth2 > 0 ? product / truth2 : 1.0;
+    const auto floor2 = [&](double count) { return count * kNormFloor * kNormFloor * rms_ * rms_; };
+    for (const Block& block : blocks_) {
+      double block_error2 = 0, block_truth2 = 0, count = 0;
+      for (std::size_t s = block.first; s < block.last; ++s) {
+        const Segment& segment = segments_[s];
+        const auto width = static_cast<double>(segment.column_end - segment.column_begin);
+        block_error2 += segment.error2;
+        block_truth2 += segment.truth2;
+        count += width;
+        const double row = ratio(segment.error2, std::max(segment.truth2, floor2(width)));
+        if (row > result_.worst_row_l2) {
+          result_.worst_row_l2 = row;
+          result_.worst_row = segment.row;
+        }
+      }
+      const double whole = ratio(block_error2, std::max(block_truth2, floor2(count)));
+      if (whole > result_.worst_block_l2) {
+        result_.worst_block_l2 = whole;
+        result_.worst_block_row = segments_[block.first].row;
+      }
+    }
+  }
+
+  static double ratio(double error2, double truth2) {
+    if (truth2 > 0) return std::sqrt(error2 / truth2);
+    return error2 > 0 ? INFINITY : 0.0;
+  }
+
+  void judge_elements() {
+    // The error map's cells: squares of 64, so that even a small tensor shows structure.
+    result_.cell_size = kBlockRows;
+    const std::int64_t across = (result_.columns + result_.cell_size - 1) / result_.cell_size;
+    const std::int64_t down = (result_.rows + result_.cell_size - 1) / result_.cell_size;
+    struct Cell {
+      std::uint64_t wrong = 0, unwritten = 0, known = 0;
+    };
+    std::vector<Cell> cells(static_cast<std::size_t>(across * down));
+    Counts total;
+    std::mutex mutex;
+    const double roundoff = unit_roundoff(output_.dtype);
+    const double limit = limits_ ? limits_->element : INFINITY;
+    parallel_for(blocks_.size(), options_.threads, [&](std::uint64_t b) {
+      std::vector<float> values;
+      std::vector<Cell> mine(static_cast<std::size_t>(across * 2));  // a block of 64 rows touches two rows of cells
+      const std::int64_t first_cell_row = segments_[blocks_[b].first].row / kBlockRows;
+      Counts counts;
+      for (std::size_t s = blocks_[b].first; s < blocks_[b].last; ++s) {
+        const Segment& segment = segments_[s];
+        widen(segment, values);
+        const auto width = static_cast<double>(values.size());
+        const double row_rms = std::max(std::sqrt(segment.truth2 / width), kNormFloor * rms_);
+        const std::uint64_t start = index(segment.row, segment.column_begin);
+        Cell* cell_row = mine.data() + (segment.row / kBlockRows - first_cell_row) * across;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::int64_t column = segment.column_begin + static_cast<std::int64_t>(i);
+          Cell& cell = cell_row[column / kBlockRows];
+          ++cell.known;
+          const float t = truth_[start + i];
+          const float y = values[i];
+          bool wrong = false;
+          if (!std::isfinite(y) && std::isfinite(t)) {
+            wrong = true;
+            if (is_poison(output_, start + i)) {
+              ++counts.unwritten;
+              ++cell.unwritten;
+            } else {
+              ++(std::isnan(y) ? counts.nan : counts.infinite);
+            }
+          } else if (std::isfinite(t)) {
+            const double error = std::fabs(static_cast<double>(y) - static_cast<double>(t));
+            counts.max_absolute = std::max(counts.max_absolute, error);
+            double excess = error - roundoff * std::fabs(static_cast<double>(t));
+            excess = excess <= 0 ? 0 : row_rms > 0 ? excess / row_rms : INFINITY;
+            if (excess > counts.worst_element) {
+              counts.worst_element = excess;
+              counts.worst_at = {segment.row, column, static_cast<double>(t), static_cast<double>(y)};
+            }
+            wrong = excess > limit;
+            if (error > 0) compat(t, y, counts);
+          } else if (std::isnan(t) != std::isnan(y) || (std::isinf(t) && t != y)) {
+            wrong = true;
+            ++counts.infinite;
+          }
+          if (wrong) {
+            ++counts.wrong;
+            ++cell.wrong;
+            const ElementError here{segment.row, column, static_cast<double>(t), static_cast<double>(y)};
+            if (!counts.first_wrong) counts.first_wrong = here;
+          }
+        }
+      }
+      const std::lock_guard lock(mutex);
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        const std::size_t at = static_cast<std::size_t>(first_cell_row * across) + i;
+        if (at >= cells.size()) break;
+        cells[at].wrong += mine[i].wrong;
+        cells[at].unwritten += mine[i].unwritten;
+        cells[at].known += mine[i].known;
+      }
+      merge(counts, total);
+    });
+    result_.wrong = total.wrong;
+    result_.unwritten = total.unwritten;
+    result_.nan = total.nan;
+    result_.infinite = total.infinite;
+    result_.worst_element = total.worst_element;
+    result_.worst_element_at = total.worst_at;
+    result_.max_absolute_error = total.max_absolute;
+    result_.first_wrong = total.first_wrong;
+    result_.compat.bad_elements = total.compat_bad;
+    result_.compat.max_absolute_error = total.compat_absolute;
+    result_.compat.max_relative_error = total.compat_relative;
+    result_.compat.passed = total.compat_bad == 0 && total.unwritten + total.nan + total.infinite == 0;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (cells[i].known == 0) continue;
+      ++result_.cell_count;
+      if (cells[i].wrong == 0) continue;
+      ++result_.wrong_cell_count;
+      if (result_.wrong_cells.size() == TensorComparison::kMaxCells) continue;
+      const auto cell = static_cast<std::int64_t>(i);
+      result_.wrong_cells.push_back({cell / across * result_.cell_size, cell % across * result_.cell_size,
+                                     cells[i].wrong, cells[i].unwritten, cells[i].known});
+    }
+  }
+
+  void compat(float truth, float value, Counts& counts) const {
+    const double reference = static_cast<double>(rounded_to(output_.dtype, truth));
+    const double absolute = std::fabs(static_cast<double>(value) - reference);
+    const double relative = absolute / (std::fabs(reference) + 1e-8);
+    counts.compat_absolute = std::max(counts.compat_absolute, absolute);
+    counts.compat_relative = std::max(counts.compat_relative, relative);
+    if (absolute > kCompatTolerance && relative > kCompatTolerance) ++counts.compat_bad;
+  }
+
+  static void merge(const Counts& from, Counts& into) {
+    into.wrong += from.wrong;
+    into.unwritten += from.unwritten;
+    into.nan += from.nan;
+    into.infinite += from.infinite;
+    into.compat_bad += from.compat_bad;
+    into.max_absolute = std::max(into.max_absolute, from.max_absolute);
+    into.compat_absolute = std::max(into.compat_absolute, from.compat_absolute);
+    into.compat_relative = std::max(into.compat_relative, from.compat_relative);
+    // Ties go to the first element, so that the result does not depend on the order of threads.
+    if (from.worst_at && (!into.worst_at || from.worst_element > into.worst_element ||
+                          (from.worst_element == into.worst_element && comes_before(*from.worst_at, *into.worst_at)))) {
+      into.worst_element = from.worst_element;
+      into.worst_at = from.worst_at;
+    }
+    if (from.first_wrong && (!into.first_wrong || comes_before(*from.first_wrong, *into.first_wrong))) {
+      into.first_wrong = from.first_wrong;
+    }
+  }
+
+  void decide() {
+    auto& failures = result_.failures;
+    if (result_.unwritten > 0) failures.push_back(fmt::format("{} elements were never written", result_.unwritten));
+    if (result_.nan > 0) failures.push_back(fmt::format("{} elements are NaN", result_.nan));
+    if (result_.infinite > 0) failures.push_back(fmt::format("{} elements are infinite", result_.infinite));
+    if (limits_) {
+      const auto check = [&](const char* what, double value, double limit) {
+        // Written so that NaN fails.
+        if (!(value <= limit)) failures.push_back(fmt::format("{} {:.4g}, limit {:.4g}", what, value, limit));
+      };
+      check("relative L2 error of the tensor", result_.tensor_l2, limits_->tensor_l2);
+      check("relative L2 error of the worst 64-row block", result_.worst_block_l2, limits_->block_l2);
+      check("relative L2 error of the worst row", result_.worst_row_l2, limits_->row_l2);
+      check("worst element (beyond rounding, over the row's rms)", result_.worst_element, limits_->element);
+      check("deviation of the gain from 1", std::fabs(result_.gain - 1), limits_->gain);
+      if (!limits_->calibrated) {
+        result_.note = fmt::format("the limits for {} are scaled, not calibrated", to_string(output_.dtype));
+      }
+    }
+    if (!failures.empty()) {
+      result_.verdict = Verdict::failed;
+    } else if (!limits_) {
+      result_.verdict = Verdict::unknown;
+      result_.note = fmt::format("no calibrated limits for outputs of type {}", to_string(output_.dtype));
+    } else if (result_.known == 0) {
+      result_.verdict = Verdict::unknown;
+      result_.note = "no element is known";
+    } else {
+      result_.verdict = Verdict::passed;
+      if (result_.unknown > 0) {
+        result_.note = fmt::format("{} of {} elements were not run and are unknown", result_.unknown, output_.count);
+      }
+    }
+  }
+
+  const Tensor& output_;
+  std::span<const float> truth_;
+  const std::optional<Limits>& limits_;
+  const CompareOptions& options_;
+  TensorComparison& result_;
+  std::vector<Segment> segments_;
+  std::vector<Block> blocks_;
+  double rms_ = 0;
+};
+
+std::uint64_t poison_of(Dtype dtype) {
+  switch (bits_of(dtype)) {
+    case 16: return kPoison16;
+    case 32: return kPoison32;
+    case 64: return kPoison64;
+    default: return 0xff;
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed: return "passed";
+    case Verdict::failed: return "failed";
+    case Verdict::unknown: return "unknown";
+  }
+  return "unknown";
+}
+
+std::optional<Limits> limits_for(std::string_view op_type, Dtype output) {
+  if (op_type == "gemm") {
+    if (output == Dtype::bfloat16) return Limits{0.003, 0.003, 0.004, 0.01, 0.0005};
+    // fp16 rounds eight times finer; fp32 accumulation contributes nothing visible in either.
+    if (output == Dtype::float16) return Limits{0.0005, 0.0005, 0.0007, 0.0025, 0.0001, false};
+  }
+  if (op_type == "attention" && output == Dtype::bfloat16) return Limits{0.005, 0.005, 0.010, 0.03, 0.001};
+  return std::nullopt;
+}
+
+void fill_poison(Tensor& tensor) {
+  const std::uint64_t poison = poison_of(tensor.dtype);
+  const auto size = static_cast<std::size_t>(std::max(bits_of(tensor.dtype) / 8, 1));
+  const std::uint64_t bytes = tensor.bytes();
+  auto* out = tensor.storage.data();
+  for (std::uint64_t at = 0; at + size <= bytes; at += size) std::memcpy(out + at, &poison, size);
+}
+
+bool is_poison(const Tensor& tensor, std::uint64_t index) {
+  const auto size = static_cast<std::size_t>(bits_of(tensor.dtype) / 8);
+  if (size < 2) return false;
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, tensor.storage.data() + index * size, size);
+  return bits == poison_of(tensor.dtype);
+}
+
+TensorComparison compare(const Tensor& output, std::span<const float> truth, const std::optional<Limits>& limits,
+                         const CompareOptions& options) {
+  TensorComparison result;
+  result.name = output.name;
+  result.dtype = output.dtype;
+  result.columns = static_cast<std::int64_t>(std::max<std::uint64_t>(output.row_length(), 1));
+  result.rows = static_cast<std::int64_t>(output.count) / result.columns;
+  if (truth.size() < output.count) {
+    result.note = "no truth to compare with";
+    result.unknown = output.count;
+    return result;
+  }
+  Comparer(output, truth, limits, options, result).run();
+  if (result.verdict == Verdict::failed && options.diagnose) {
+    result.hypotheses = diagnose(output, truth, result, options);
+  }
+  return result;
+}
+
+}  // namespace ptxbench::problem

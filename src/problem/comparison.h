@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "problem/gemm_truth.h"
+#include "problem/tensor.h"
+
+namespace ptxbench::problem {
+
+enum class Verdict { passed, failed, unknown };
+std::string_view to_string(Verdict verdict);
+
+/// Limits of the rule for one output tensor, seen as rows of its last dimension. Norms of rows and blocks are floored at
+/// a tenth of the tensor's rms. docs/problems.md says where the numbers come from.
+struct Limits {
+  double tensor_l2 = 0;  ///< ||y - t|| / ||t||
+  double block_l2 = 0;   ///< the same over the worst block of 64 rows
+  double row_l2 = 0;     ///< the same over the worst row
+  double element = 0;    ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
+  double gain = 0;       ///< |<y,t>/<t,t> - 1|
+  bool calibrated = true;  ///< false: scaled from another type, not yet confirmed by measurements
+};
+
+/// Limits for outputs of this type of an operation ("gemm", "attention"); nothing where the rule is not calibrated.
+std::optional<Limits> limits_for(std::string_view op_type, Dtype output);
+
+/// The reference benchmark's looser rule: an element is bad if it is off by more than 1e-2 both absolutely and
+/// relatively, and no element may be bad. Compared with the truth rounded to the output's type.
+struct CompatResult {
+  bool passed = false;
+  std::uint64_t bad_elements = 0;
+  double max_absolute_error = 0;
+  double max_relative_error = 0;
+};
+
+struct ElementError {
+  std::int64_t row = 0, column = 0;
+  double expected = 0, got = 0;
+};
+
+/// One cell of the error map: how many elements of a square of the tensor are wrong.
+struct ErrorCell {
+  std::int64_t row = 0, column = 0;  ///< of its first element
+  std::uint64_t wrong = 0, unwritten = 0, known = 0;
+};
+
+/// What the errors look like; `pattern` is stable ("transposed_tile"), `text` is for people.
+struct Hypothesis {
+  std::string pattern;
+  std::string text;
+  double confidence = 0;  ///< 0 to 1: share of the sampled errors that it explains
+};
+
+struct TensorComparison {
+  std::string name;
+  Dtype dtype = Dtype::float32;
+  std::int64_t rows = 0, columns = 0;
+  Verdict verdict = Verdict::unknown;
+  std::vector<std::string> failures;  ///< each limit that was broken, in words
+  std::string note;                   ///< why the verdict is unknown, or a reservation
+
+  std::uint64_t known = 0;      ///< elements compared
+  std::uint64_t unknown = 0;    ///< elements of which nothing is known (clusters that were not run)
+  std::uint64_t wrong = 0;      ///< beyond the element limit, NaN, infinite or unwritten
+  std::uint64_t unwritten = 0;  ///< still poison
+  std::uint64_t nan = 0, infinite = 0;  ///< where the truth is finite; poison not counted
+
+  double tensor_l2 = 0;
+  double worst_block_l2 = 0;
+  std::int64_t worst_block_row = 0;
+  double worst_row_l2 = 0;
+  std::int64_t worst_row = 0;
+  double worst_element = 0;
+  std::optional<ElementError> worst_element_at;
+  double gain = 1;
+  double max_absolute_error = 0;
+
+  CompatResult compat;
+  std::optional<ElementError> first_wrong;
+  std::int64_t cell_size = 0;
+  std::vector<ErrorCell> wrong_cells;  ///< cells with a wrong element, in order, at most kMaxCells
+  std::uint64_t wrong_cell_count = 0;
+  std::uint64_t cell_count = 0;        ///< cells with a known element
+  std::vector<Hypothesis> hypotheses;  ///< most convincing first
+
+  static constexpr std::size_t kMaxCells = 4096;
+};
+
+struct CompareOptions {
+  /// The elements that are known: the candidate ran on them and the truth was computed. Empty: all.
+  std::vector<Tile> known;
+  int threads = 0;
+  /// Of a GEMM, the operands, which let the diagnosis recognise skipped and stale K tiles and swizzle mistakes.
+  const MatrixRows* a = nullptr;
+  const MatrixRows* b = nullptr;
+  bool diagnose = true;
+};
+
+/// Compares `output` with `truth` (fp32, as many elements). Without limits the verdict is `unknown`, but NaN, infinities
+/// and unwritten elements still fail.
+TensorComparison compare(const Tensor& output, std::span<const float> truth, const std::optional<Limits>& limits,
+                         const CompareOptions& options = {});
+
+// Poison: what outputs hold before the candidate runs. For floating types a NaN with an unlikely payload.
+void fill_poison(Tensor& tensor);
+/// Whether element `index` still holds the poison of its type. Types whose poison is a likely value (8 bits and fewer)
+/// always say no.
+bool is_poison(const Tensor& tensor, std::uint64_t index);
+
+/// A few lines for the model and for people: verdict, broken limits, first wrong element, where the errors are, and the
+/// most convincing explanation.
+std::string describe(const TensorComparison& comparison);
+base::Json to_json(const TensorComparison& comparison);
+
+}  // namespace ptxbench::problem

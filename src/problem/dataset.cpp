@@ -1,0 +1,309 @@
+#include "problem/dataset.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace ptxbench::problem {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<Error> forward(const Error& error) { return tl::unexpected<Error>(error); }
+
+/// Files below `folder` with this extension, sorted by path; none when the folder is missing.
+Result<std::vector<fs::path>> files_below(const fs::path& folder, const char* extension) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (!fs::exists(folder, error)) return files;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == extension && at->is_regular_file()) files.push_back(at->path());
+  }
+  if (error) return input_error("{}: {}", folder.string(), error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string short_uuid(std::string_view uuid) { return std::string(uuid.substr(0, 8)); }
+
+}  // namespace
+
+std::string Problem::title() const {
+  const std::string variable = describe_axes(definition, workload);
+  return variable.empty() ? definition.name : definition.name + " " + variable;
+}
+
+fs::path Problem::blob_path(const SafetensorsInput& source) const {
+  const fs::path path = source.path;
+  return path.is_absolute() ? path : fs::path(workload.root) / path;
+}
+
+Result<Problem> make_problem(const Definition& definition, const Workload& workload) {
+  Problem problem;
+  problem.definition = definition;
+  problem.workload = workload;
+  auto axes = bind_axes(definition, workload.axes);
+  if (!axes) {
+    return input_error("{}{}{}", workload.file, workload.file.empty() ? "" : ": ", axes.error().message);
+  }
+  problem.axes = std::move(*axes);
+  const auto add = [&](const std::vector<TensorSpec>& specs, std::vector<Shape>& shapes) -> Result<void> {
+    for (const TensorSpec& spec : specs) {
+      auto shape = shape_of(spec, problem.axes);
+      if (!shape) return forward(shape.error());
+      const std::uint64_t bytes = bytes_of(spec.dtype, *element_count(*shape));
+      if (bytes >> 60 != 0 || (problem.tensor_bytes += bytes) >> 60 != 0) {
+        return input_error("{}: the tensors of {} are too large to address", definition.name, describe_axes(definition, workload));
+      }
+      shapes.push_back(std::move(*shape));
+    }
+    return {};
+  };
+  if (auto added = add(definition.inputs, problem.input_shapes); !added) return forward(added.error());
+  if (auto added = add(definition.outputs, problem.output_shapes); !added) return forward(added.error());
+  for (const auto& [name, source] : workload.inputs) {
+    const auto spec = std::find_if(definition.inputs.begin(), definition.inputs.end(),
+                                   [&](const TensorSpec& input) { return input.name == name; });
+    if (spec == definition.inputs.end()) {
+      std::vector<std::string> names;
+      for (const TensorSpec& input : definition.inputs) names.push_back(input.name);
+      return input_error("{}: workload {} gives an input '{}' that {} does not have{}", workload.file, workload.uuid,
+                         name, definition.name, base::did_you_mean(name, names));
+    }
+    if (std::holds_alternative<ScalarInput>(source) && !spec->is_scalar()) {
+      return input_error("{}: workload {}: input {} is a tensor, not a scalar", workload.file, workload.uuid, name);
+    }
+  }
+  return problem;
+}
+
+Result<Dataset> Dataset::load(const std::vector<fs::path>& roots) {
+  if (roots.empty()) return input_error("no problem folder is given");
+  Dataset dataset;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    if (auto loaded = dataset.load_root(roots[i], i == 0); !loaded) return forward(loaded.error());
+  }
+  return dataset;
+}
+
+Result<void> Dataset::load_root(const fs::path& root, bool primary) {
+  std::error_code error;
+  if (!fs::is_directory(root, error)) {
+    return input_error("{}: no such folder; a problem folder holds definitions/ and workloads/", root.string());
+  }
+  if (!fs::is_directory(root / "definitions", error) && !fs::is_directory(root / "workloads", error)) {
+    return input_error("{}: neither definitions/ nor workloads/ is in it; is this the right folder?", root.string());
+  }
+  const auto definition_files = files_below(root / "definitions", ".json");
+  if (!definition_files) return forward(definition_files.error());
+  std::set<std::string> here;
+  for (const fs::path& file : *definition_files) {
+    const auto text = base::read_file(file);
+    if (!text) return forward(text.error());
+    const auto json = base::parse_json(*text, file.string());
+    if (!json) return forward(json.error());
+    auto definition = parse_definition(*json, file.string());
+    if (!definition) return forward(definition.error());
+    const auto known = definitions_.find(definition->name);
+    if (!here.insert(definition->name).second) {
+      return input_error("{}: definition {} is already in {}; names must be unique", file.string(), definition->name,
+                         known->second.file);
+    }
+    if (known == definitions_.end()) {
+      definitions_.emplace(definition->name, std::move(*definition));
+    } else if (to_json(known->second) != to_json(*definition)) {
+      return input_error("{}: definition {} differs from the one in {}; remove or rename one", file.string(),
+                         definition->name, known->second.file);
+    }
+  }
+
+  const auto workload_files = files_below(root / "workloads", ".jsonl");
+  if (!workload_files) return forward(workload_files.error());
+  std::map<std::string, std::string> uuids_here;
+  for (const fs::path& file : *workload_files) {
+    const auto text = base::read_file(file);
+    if (!text) return forward(text.error());
+    std::size_t number = 0;
+    for (const std::string_view line : base::split_lines(*text)) {
+      ++number;
+      if (base::trim(line).empty()) continue;
+      const std::string where = fmt::format("{}:{}", file.string(), number);
+      const auto json = base::parse_json(line, where);
+      if (!json) return forward(json.error());
+      auto trace = parse_trace(*json, where);
+      if (!trace) return forward(trace.error());
+      Workload workload = std::move(trace->workload);
+      workload.file = where;
+      workload.root = fs::absolute(root, error).string();
+      if (!primary) {
+        // Relative paths start at the primary root, so those of other roots are made absolute.
+        for (auto* sources : {&workload.inputs, &workload.outputs}) {
+          for (auto& [name, source] : *sources) {
+            if (auto* blob = std::get_if<SafetensorsInput>(&source); blob != nullptr && fs::path(blob->path).is_relative()) {
+              blob->path = (fs::path(workload.root) / blob->path).string();
+            }
+          }
+        }
+      }
+      const auto [earlier, fresh] = uuids_here.emplace(workload.uuid, where);
+      if (!fresh) {
+        return input_error("{}: workload {} is already at {}; uuids must be unique", where, workload.uuid,
+                           earlier->second);
+      }
+      const auto known = definition_of_uuid_.find(workload.uuid);
+      if (known != definition_of_uuid_.end()) {
+        const auto& list = workloads_[known->second];
+        const auto same = std::find_if(list.begin(), list.end(),
+                                       [&](const Workload& other) { return other.uuid == workload.uuid; });
+        if (known->second == trace->definition && to_json(*same) == to_json(workload)) continue;
+        return input_error("{}: workload {} differs from the one at {}; remove one", where, workload.uuid, same->file);
+      }
+      definition_of_uuid_.emplace(workload.uuid, trace->definition);
+      workloads_[trace->definition].push_back(std::move(workload));
+    }
+  }
+  return {};
+}
+
+const std::vector<Workload>& Dataset::workloads(std::string_view definition) const {
+  static const std::vector<Workload> kNone;
+  const auto found = workloads_.find(definition);
+  return found == workloads_.end() ? kNone : found->second;
+}
+
+Result<const Definition*> Dataset::find_definition(std::string_view name) const {
+  const auto found = definitions_.find(std::string(name));
+  if (found != definitions_.end()) return &found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, definition] : definitions_) names.push_back(known);
+  return input_error("there is no problem '{}'{}; `ptxbench problems` lists all {}", name,
+                     base::did_you_mean(name, names), names.size());
+}
+
+Result<const Workload*> Dataset::find_workload(const Definition& definition, std::string_view uuid) const {
+  const auto& list = workloads(definition.name);
+  std::vector<const Workload*> matches;
+  for (const Workload& workload : list) {
+    if (workload.uuid == uuid) return &workload;
+    if (uuid.size() >= 4 && workload.uuid.starts_with(uuid)) matches.push_back(&workload);
+  }
+  if (matches.size() == 1) return matches[0];
+  std::string known;
+  for (const Workload& workload : list) {
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", short_uuid(workload.uuid),
+                         describe_axes(definition, workload));
+  }
+  if (matches.size() > 1) {
+    return input_error("several workloads of {} start with '{}'; give more of the uuid", definition.name, uuid);
+  }
+  return input_error("{} has no workload '{}'{}; it has: {}", definition.name, uuid,
+                     uuid.size() < 4 ? " (a prefix needs four characters)" : "", known.empty() ? "none" : known);
+}
+
+Result<std::pair<const Definition*, const Workload*>> Dataset::find_workload(std::string_view uuid) const {
+  const auto found = definition_of_uuid_.find(std::string(uuid));
+  if (found == definition_of_uuid_.end()) return input_error("there is no workload '{}'", uuid);
+  const auto definition = find_definition(found->second);
+  if (!definition) return forward(definition.error());
+  const auto workload = find_workload(**definition, uuid);
+  if (!workload) return forward(workload.error());
+  return std::pair{*definition, *workload};
+}
+
+Result<Workload> Dataset::workload_for_axes(const Definition& definition, const std::vector<std::string>& axes) const {
+  Workload workload;
+  workload.ad_hoc = true;
+  for (const std::string& text : axes) {
+    auto assignment = parse_axis_assignment(text);
+    if (!assignment) return forward(assignment.error());
+    const bool twice = std::any_of(workload.axes.begin(), workload.axes.end(),
+                                   [&](const auto& axis) { return axis.first == assignment->first; });
+    if (twice) return input_error("--axis {}: the axis is given twice", text);
+    workload.axes.push_back(std::move(*assignment));
+  }
+  const auto bound = bind_axes(definition, workload.axes);
+  if (!bound) return forward(bound.error());
+  for (const auto& [name, value] : *bound) {
+    if (value == 0) return input_error("{}: axis {} must be positive", definition.name, name);
+  }
+  for (const Workload& stored : workloads(definition.name)) {
+    const auto other = bind_axes(definition, stored.axes);
+    if (other && *other == *bound) return stored;
+  }
+  workload.axes.clear();
+  for (const Axis& axis : definition.axes) {
+    if (!axis.constant) workload.axes.emplace_back(axis.name, bound->at(axis.name));
+  }
+  for (const TensorSpec& input : definition.inputs) {
+    if (input.is_scalar()) {
+      return input_error("{} has a scalar input, {}, whose value only a stored workload gives; use --workload",
+                         definition.name, input.name);
+    }
+    workload.inputs.emplace_back(input.name, RandomInput{});
+  }
+  std::string url = "ptxbench://" + definition.name;
+  for (const auto& [name, value] : workload.axes) url += fmt::format("/{}={}", name, value);
+  workload.uuid = uuid5_url(url);
+  return workload;
+}
+
+namespace {
+
+Result<const Workload*> extreme(const Dataset& dataset, const Definition& definition, bool largest) {
+  const Workload* best = nullptr;
+  std::uint64_t best_bytes = 0;
+  for (const Workload& workload : dataset.workloads(definition.name)) {
+    const auto problem = make_problem(definition, workload);
+    if (!problem) return forward(problem.error());
+    if (best == nullptr || (largest ? problem->tensor_bytes > best_bytes : problem->tensor_bytes < best_bytes)) {
+      best = &workload;
+      best_bytes = problem->tensor_bytes;
+    }
+  }
+  if (best == nullptr) {
+    return input_error("{} has no stored workload; give its axes with --axis NAME=N", definition.name);
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<const Workload*> Dataset::largest_workload(const Definition& definition) const {
+  return extreme(*this, definition, true);
+}
+
+Result<const Workload*> Dataset::smallest_workload(const Definition& definition) const {
+  return extreme(*this, definition, false);
+}
+
+Result<std::vector<fs::path>> dataset_roots(const std::vector<std::string>& given) {
+  std::vector<fs::path> roots(given.begin(), given.end());
+  for (const char* variable : {"FIB_DATASET_PATH", "DATASET_ROOTS"}) {
+    if (!roots.empty()) return roots;
+    const char* value = std::getenv(variable);
+    if (value == nullptr) continue;
+    for (const std::string_view part : base::split(value, ':')) {
+      if (!part.empty()) roots.emplace_back(part);
+    }
+  }
+  if (!roots.empty()) return roots;
+  const auto home = base::home_dir();
+  if (!home) return forward(home.error());
+  return std::vector<fs::path>{*home / "problems"};
+}
+
+Result<std::pair<std::string, std::int64_t>> parse_axis_assignment(std::string_view text) {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0) return input_error("--axis {}: write NAME=N, as in M=256", text);
+  const auto value = base::parse_u64(text.substr(equals + 1));
+  if (!value || *value > (std::uint64_t{1} << 40)) {
+    return input_error("--axis {}: '{}' is not a number that can be an extent", text, text.substr(equals + 1));
+  }
+  return std::pair{std::string(text.substr(0, equals)), static_cast<std::int64_t>(*value)};
+}
+
+}  // namespace ptxbench::problem

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "problem/definition.h"
+
+namespace ptxbench::problem {
+
+/// A definition with a workload and all that follows from both.
+struct Problem {
+  Definition definition;
+  Workload workload;
+  AxisValues axes;
+  std::vector<Shape> input_shapes;   ///< as definition.inputs
+  std::vector<Shape> output_shapes;  ///< as definition.outputs
+  std::uint64_t tensor_bytes = 0;    ///< of all inputs and outputs together
+
+  /// "gemm_n7168_k5120 M=256".
+  std::string title() const;
+  /// A file named by a safetensors source of this workload.
+  std::filesystem::path blob_path(const SafetensorsInput& source) const;
+};
+
+/// Validates the workload against the definition: axes, input names, scalar inputs.
+Result<Problem> make_problem(const Definition& definition, const Workload& workload);
+
+/// Definitions and workloads of one or more folders in FlashInfer-Trace layout.
+class Dataset {
+ public:
+  /// definitions/**/*.json and workloads/**/*.jsonl of each root, sorted; the first root is the primary one. A root
+  /// that does not exist, or holds neither folder, is an error. Within a root, duplicate definition names and duplicate
+  /// uuids are errors; across roots, equal duplicates are dropped and different ones are errors.
+  static Result<Dataset> load(const std::vector<std::filesystem::path>& roots);
+
+  const std::map<std::string, Definition>& definitions() const { return definitions_; }
+  /// In file order; empty when there are none.
+  const std::vector<Workload>& workloads(std::string_view definition) const;
+
+  /// The error suggests the nearest name.
+  Result<const Definition*> find_definition(std::string_view name) const;
+  /// By uuid or a prefix of at least four characters that only one workload of the definition has.
+  Result<const Workload*> find_workload(const Definition& definition, std::string_view uuid) const;
+  /// The definition that has a workload with exactly this uuid.
+  Result<std::pair<const Definition*, const Workload*>> find_workload(std::string_view uuid) const;
+  /// The stored workload with these axes, or one made of them with random inputs; `axes` are "M=256" assignments.
+  Result<Workload> workload_for_axes(const Definition& definition, const std::vector<std::string>& axes) const;
+  /// Of the stored workloads the one with the most elements in all its tensors, or the fewest.
+  Result<const Workload*> largest_workload(const Definition& definition) const;
+  Result<const Workload*> smallest_workload(const Definition& definition) const;
+
+ private:
+  Result<void> load_root(const std::filesystem::path& root, bool primary);
+  std::map<std::string, Definition> definitions_;
+  std::map<std::string, std::vector<Workload>, std::less<>> workloads_;
+  std::map<std::string, std::string> definition_of_uuid_;
+};
+
+/// The roots to use: `given` if not empty, else $FIB_DATASET_PATH or $DATASET_ROOTS (colon-separated), else the shipped
+/// problems/ folder.
+Result<std::vector<std::filesystem::path>> dataset_roots(const std::vector<std::string>& given);
+
+/// "M=256" as a pair.
+Result<std::pair<std::string, std::int64_t>> parse_axis_assignment(std::string_view text);
+
+}  // namespace ptxbench::problem

@@ -1,0 +1,80 @@
+#include "problem/inputs.h"
+
+#include <cstring>
+
+#include "problem/comparison.h"
+#include "problem/safetensors.h"
+
+namespace ptxbench::problem {
+namespace {
+
+tl::unexpected<Error> forward(const Error& error) { return tl::unexpected<Error>(error); }
+
+Result<Tensor> make_scalar(const TensorSpec& spec, const ScalarInput& scalar) {
+  auto tensor = Tensor::create(spec.name, spec.dtype, {});
+  if (!tensor) return tensor;
+  const auto* integer = std::get_if<std::int64_t>(&scalar.value);
+  if (integer != nullptr && spec.dtype == Dtype::int64) {
+    std::memcpy(tensor->data(), integer, sizeof(*integer));  // a float would lose digits
+    return tensor;
+  }
+  const float value = std::visit([](auto v) { return static_cast<float>(v); }, scalar.value);
+  from_float(spec.dtype, &value, 0, 1, tensor->data());
+  return tensor;
+}
+
+}  // namespace
+
+std::optional<RandomTensor> random_input(const Problem& problem, std::size_t index, const InputOptions& options) {
+  const TensorSpec& spec = problem.definition.inputs[index];
+  const InputSource* source = problem.workload.find_input(spec.name);
+  if (source != nullptr && !std::holds_alternative<RandomInput>(*source)) return std::nullopt;
+  return RandomTensor{spec.dtype, options.distribution, options.seed, static_cast<std::uint32_t>(index)};
+}
+
+Result<Tensor> make_input(const Problem& problem, std::size_t index, const InputOptions& options) {
+  const TensorSpec& spec = problem.definition.inputs[index];
+  const Shape& shape = problem.input_shapes[index];
+  if (const auto random = random_input(problem, index, options)) {
+    auto tensor = Tensor::create(spec.name, spec.dtype, shape);
+    if (tensor) fill(*random, *tensor, options.threads);
+    return tensor;
+  }
+  const InputSource& source = *problem.workload.find_input(spec.name);
+  if (const auto* scalar = std::get_if<ScalarInput>(&source)) return make_scalar(spec, *scalar);
+  const auto& blob = std::get<SafetensorsInput>(source);
+  const auto file = SafetensorsFile::open(problem.blob_path(blob));
+  if (!file) return forward(file.error());
+  auto tensor = file->read(blob.tensor_key, spec.name);
+  if (!tensor) return tensor;
+  if (tensor->dtype != spec.dtype || tensor->shape != shape) {
+    return input_error("{}: tensor '{}' is {} {}, but input {} of {} is {} {}", problem.blob_path(blob).string(),
+                       blob.tensor_key, to_string(tensor->dtype), to_string(tensor->shape), spec.name,
+                       problem.title(), to_string(spec.dtype), to_string(shape));
+  }
+  return tensor;
+}
+
+Result<std::vector<Tensor>> make_inputs(const Problem& problem, const InputOptions& options) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < problem.definition.inputs.size(); ++i) {
+    auto tensor = make_input(problem, i, options);
+    if (!tensor) return forward(tensor.error());
+    inputs.push_back(std::move(*tensor));
+  }
+  return inputs;
+}
+
+Result<std::vector<Tensor>> make_outputs(const Problem& problem) {
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < problem.definition.outputs.size(); ++i) {
+    const TensorSpec& spec = problem.definition.outputs[i];
+    auto tensor = Tensor::create(spec.name, spec.dtype, problem.output_shapes[i]);
+    if (!tensor) return forward(tensor.error());
+    fill_poison(*tensor);
+    outputs.push_back(std::move(*tensor));
+  }
+  return outputs;
+}
+
+}  // namespace ptxbench::problem

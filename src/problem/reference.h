@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "problem/dataset.h"
+#include "problem/gemm_truth.h"
+#include "problem/inputs.h"
+
+namespace ptxbench::problem {
+
+/// C[M, N] = A[M, K] B[N, K]^T: which tensors and axes play the parts.
+struct GemmRoles {
+  std::size_t a = 0, b = 0;  ///< inputs
+  std::size_t c = 0;         ///< output
+  std::string m, n, k;       ///< axis names
+};
+
+/// Recognised by structure, not by name: op_type "gemm", two matrix inputs and one matrix output of floating type.
+std::optional<GemmRoles> gemm_roles(const Definition& definition);
+
+/// Multiply-adds that the problem needs, where that is known: what the share of work done by tensor cores refers to.
+std::optional<double> required_multiply_adds(const Problem& problem);
+
+/// One input for a reference: a tensor in memory, or its generator.
+struct ReferenceInput {
+  const Tensor* tensor = nullptr;
+  std::optional<RandomTensor> random;
+};
+
+struct TruthRequest {
+  const Problem& problem;
+  std::vector<ReferenceInput> inputs;  ///< in call order
+  /// Parts of the outputs to compute, as rows and columns of their last dimension; empty for all. Disjoint.
+  std::vector<Tile> tiles;
+  int threads = 0;
+};
+
+/// Computes the outputs in fp32 or better, in call order, each as a float32 tensor of the output's shape; elements
+/// outside the requested tiles are zero.
+using ReferenceFunction = std::function<Result<std::vector<Tensor>>(const TruthRequest&)>;
+
+/// The native reference of a definition. Nothing when there is none: then correctness is unknown, never passed.
+std::optional<ReferenceFunction> find_reference(const Definition& definition);
+
+/// Why `find_reference` gave nothing.
+std::string no_reference_message(const Definition& definition);
+
+/// The operands of a GEMM for diagnosis; nothing for other problems.
+std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request);
+
+/// Requests with all inputs in memory.
+TruthRequest request_for(const Problem& problem, const std::vector<Tensor>& inputs);
+
+}  // namespace ptxbench::problem

@@ -1,0 +1,233 @@
+#include "problem/triage_gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace ptxbench::problem {
+namespace {
+
+constexpr std::int64_t kGranule = 16;  // of K: one wgmma step of 16-bit operands
+constexpr std::size_t kSampleRows = 24;
+constexpr std::size_t kSampleColumns = 24;
+
+struct Operand {
+  std::vector<std::int64_t> index;
+  std::vector<float> values;  ///< index.size() rows of K
+};
+
+/// How an address of a K-major tile is changed by a swizzle of 128, 64 or 32 bytes: 16-byte piece `p` of row `r` is
+/// found at piece p ^ mask(r) of the same row.
+struct Swizzle {
+  int bytes;
+  std::int64_t pieces;
+  std::int64_t mask(std::int64_t row) const {
+    switch (bytes) {
+      case 128: return row & 7;
+      case 64: return (row >> 1) & 3;
+      default: return (row >> 2) & 1;
+    }
+  }
+};
+constexpr Swizzle kSwizzles[] = {{128, 8}, {64, 4}, {32, 2}};
+
+class GemmDiagnosis {
+ public:
+  explicit GemmDiagnosis(const GemmFailure& failure) : failure_(failure), depth_(failure.a.columns()) {}
+
+  std::vector<Hypothesis> run() {
+    if (depth_ < kGranule || failure_.result.wrong_cells.empty()) return {};
+    // One wrong cell is examined closely: 24 of its rows against 24 of its columns.
+    const auto& cells = failure_.result.wrong_cells;
+    const auto worst = std::max_element(cells.begin(), cells.end(), [](const ErrorCell& a, const ErrorCell& b) {
+      return a.wrong < b.wrong;
+    });
+    take(*worst);
+    if (a_.index.size() < 4 || b_.index.size() < 4) return {};
+    swizzle();
+    if (found_.empty()) k_ranges();
+    return std::move(found_);
+  }
+
+ private:
+  void take(const ErrorCell& cell) {
+    const auto& result = failure_.result;
+    // 8 consecutive rows first, so that every residue class of a swizzle is there.
+    const auto choose = [](std::int64_t begin, std::int64_t end, std::size_t count) {
+      std::vector<std::int64_t> chosen;
+      for (std::int64_t i = begin; i < end && chosen.size() < count; ++i) chosen.push_back(i);
+      return chosen;
+    };
+    const std::int64_t size = result.cell_size;
+    a_.index = choose(cell.row, std::min(cell.row + size, result.rows), kSampleRows);
+    b_.index = choose(cell.column, std::min(cell.column + size, result.columns), kSampleColumns);
+    const auto read = [&](const MatrixRows& matrix, Operand& operand) {
+      operand.values.resize(operand.index.size() * static_cast<std::size_t>(depth_));
+      for (std::size_t i = 0; i < operand.index.size(); ++i) {
+        matrix.read(operand.index[i], 0, depth_, operand.values.data() + i * static_cast<std::size_t>(depth_));
+      }
+    };
+    read(failure_.a, a_);
+    read(failure_.b, b_);
+    output_.resize(a_.index.size() * b_.index.size());
+    truth_.resize(output_.size());
+    for (std::size_t i = 0; i < a_.index.size(); ++i) {
+      for (std::size_t j = 0; j < b_.index.size(); ++j) {
+        const auto at = static_cast<std::uint64_t>(a_.index[i] * result.columns + b_.index[j]);
+        float y = 0;
+        to_float(failure_.output.dtype, failure_.output.data(), at, 1, &y);
+        output_[i * b_.index.size() + j] = std::isfinite(y) ? static_cast<double>(y) : 0.0;
+        truth_[i * b_.index.size() + j] = static_cast<double>(failure_.truth[at]);
+      }
+    }
+    for (std::size_t i = 0; i < output_.size(); ++i) error2_ += square(output_[i] - truth_[i]);
+  }
+
+  static double square(double value) { return value * value; }
+
+  /// What the sample would be if the operands named were read through `swizzle` on one side only.
+  double misread_error2(const Swizzle& swizzle, bool a_misread, bool b_misread) const {
+    const std::int64_t piece = 128 / 16;  // elements in 16 bytes of a 16-bit type
+    const std::int64_t span = swizzle.pieces * piece;
+    double difference2 = 0;
+    // A quarter of the sample suffices: chance agreement over 36 elements is out of the question.
+    for (std::size_t i = 0; i < a_.index.size(); i += 2) {
+      for (std::size_t j = 0; j < b_.index.size(); j += 2) {
+        const float* a = a_.values.data() + i * static_cast<std::size_t>(depth_);
+        const float* b = b_.values.data() + j * static_cast<std::size_t>(depth_);
+        const std::int64_t mask_a = a_misread ? swizzle.mask(a_.index[i]) * piece : 0;
+        const std::int64_t mask_b = b_misread ? swizzle.mask(b_.index[j]) * piece : 0;
+        double sum = 0;
+        for (std::int64_t k = 0; k < depth_; ++k) {
+          const std::int64_t base = k / span * span;
+          const std::int64_t inner = k - base;
+          const std::int64_t ka = base + (inner ^ mask_a), kb = base + (inner ^ mask_b);
+          if (ka < depth_ && kb < depth_) sum += static_cast<double>(a[ka]) * static_cast<double>(b[kb]);
+        }
+        difference2 += square(output_[i * b_.index.size() + j] - sum);
+      }
+    }
+    return difference2;
+  }
+
+  void swizzle() {
+    double sampled_error2 = 0;
+    for (std::size_t i = 0; i < a_.index.size(); i += 2) {
+      for (std::size_t j = 0; j < b_.index.size(); j += 2) {
+        sampled_error2 += square(output_[i * b_.index.size() + j] - truth_[i * b_.index.size() + j]);
+      }
+    }
+    if (sampled_error2 == 0) return;
+    static constexpr const char* kOperands[] = {"", "A", "B", "A and B"};
+    for (const Swizzle& swizzle : kSwizzles) {
+      for (int which = 1; which <= 3; ++which) {
+        const double left = misread_error2(swizzle, (which & 1) != 0, (which & 2) != 0);
+        const double explained = 1 - left / sampled_error2;
+        if (explained < 0.98) continue;
+        found_.push_back({"operand_swizzle",
+                          fmt::format("{} {} stored with a {}-byte swizzle but read without it, or the reverse: the "
+                                      "swizzle in the tensor map and the layout in the matrix descriptor differ",
+                                      kOperands[which], which == 3 ? "are" : "is", swizzle.bytes),
+                          explained});
+        return;
+      }
+    }
+  }
+
+  struct Range {
+    std::int64_t begin = 0, end = 0;
+    double coefficient = 0;
+  };
+
+  void k_ranges() {
+    const std::size_t columns = b_.index.size();
+    std::vector<Range> ranges;
+    std::vector<double> error(output_.size());
+    for (std::size_t i = 0; i < error.size(); ++i) error[i] = output_[i] - truth_[i];
+    std::vector<double> partial(error.size());
+    for (std::int64_t begin = 0; begin < depth_; begin += kGranule) {
+      const std::int64_t end = std::min(begin + kGranule, depth_);
+      double cross = 0, norm2 = 0;
+      for (std::size_t i = 0; i < a_.index.size(); ++i) {
+        for (std::size_t j = 0; j < columns; ++j) {
+          double sum = 0;
+          for (std::int64_t k = begin; k < end; ++k) {
+            sum += static_cast<double>(a_.values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]) *
+                   static_cast<double>(b_.values[j * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]);
+          }
+          cross += error[i * columns + j] * sum;
+          norm2 += sum * sum;
+        }
+      }
+      ranges.push_back({begin, end, norm2 > 0 ? cross / norm2 : 0});
+    }
+    // A missing range has coefficient -1, one that was added once more +1, all others about 0.
+    const auto level = [](const Range& range) {
+      if (range.coefficient < -0.6 && range.coefficient > -1.4) return -1;
+      if (range.coefficient > 0.6 && range.coefficient < 1.4) return 1;
+      return 0;
+    };
+    std::vector<Range> runs;
+    for (const Range& range : ranges) {
+      const int sign = level(range);
+      if (sign == 0) continue;
+      if (!runs.empty() && runs.back().end == range.begin && static_cast<int>(runs.back().coefficient) == sign) {
+        runs.back().end = range.end;
+      } else {
+        runs.push_back({range.begin, range.end, static_cast<double>(sign)});
+      }
+    }
+    if (runs.empty()) return;
+    // Confirmed by subtracting what the runs predict.
+    double left = 0;
+    for (std::size_t i = 0; i < a_.index.size(); ++i) {
+      for (std::size_t j = 0; j < columns; ++j) {
+        double predicted = 0;
+        for (const Range& run : runs) {
+          for (std::int64_t k = run.begin; k < run.end; ++k) {
+            predicted += run.coefficient *
+                         static_cast<double>(a_.values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]) *
+                         static_cast<double>(b_.values[j * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]);
+          }
+        }
+        left += square(error[i * columns + j] - predicted);
+      }
+    }
+    const double explained = error2_ > 0 ? 1 - left / error2_ : 0;
+    if (explained < 0.5) return;
+    std::string missing, repeated;
+    int missing_count = 0, repeated_count = 0;
+    for (const Range& run : runs) {
+      std::string& list = run.coefficient < 0 ? missing : repeated;
+      int& count = run.coefficient < 0 ? missing_count : repeated_count;
+      if (++count <= 4) list += fmt::format("{}k {}-{}", list.empty() ? "" : ", ", run.begin, run.end - 1);
+      if (count == 5) list += ", ...";
+    }
+    std::string text;
+    if (!missing.empty() && !repeated.empty()) {
+      text = fmt::format("{} is missing and {} was added once more: a stage of the pipeline was read before its new data "
+                         "arrived (stale data), or loaded from the wrong coordinate", missing, repeated);
+    } else if (!missing.empty()) {
+      text = fmt::format("{} of the reduction is missing: {}", missing,
+                         runs.back().end == depth_ && missing_count == 1
+                             ? "the loop over K ends too early"
+                             : "a K tile is skipped, or its wgmma ran on data that was not there yet");
+    } else {
+      text = fmt::format("{} was added twice", repeated);
+    }
+    found_.push_back({missing.empty() ? "repeated_k" : "missing_k", std::move(text), explained});
+  }
+
+  const GemmFailure& failure_;
+  std::int64_t depth_;
+  Operand a_, b_;
+  std::vector<double> output_, truth_;
+  double error2_ = 0;
+  std::vector<Hypothesis> found_;
+};
+
+}  // namespace
+
+std::vector<Hypothesis> diagnose_gemm(const GemmFailure& failure) { return GemmDiagnosis(failure).run(); }
+
+}  // namespace ptxbench::problem

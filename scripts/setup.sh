@@ -34,11 +34,11 @@ install_packages() {
     as_root=(sudo)
   fi
   say "installing Debian packages: $(echo $missing)"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 update ||
-    die "apt-get update failed"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0)
+  local log=$DEPS/apt.log
   # shellcheck disable=SC2086 # a list of names
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=600 \
-    install --no-install-recommends $missing >&2 || die "apt-get install failed"
+  "${apt[@]}" update >"$log" 2>&1 && "${apt[@]}" install --no-install-recommends $missing >>"$log" 2>&1 ||
+    { cat "$log" >&2; die "apt-get failed, see above"; }
 }
 
 install_tvm_ffi() {

@@ -150,7 +150,7 @@ class Sampler {
 std::string sample_module(const std::vector<std::string>& lines, std::string_view target) {
   std::string text = fmt::format(
       ".version 9.0\n.target {}\n.address_size 64\n.global .align 128 .b8 gm[64]; .const .align 128 .b8 cm[64]; "
-      ".func (.param .b32 rv) fn(.param .b32 pa);\n", target);
+      ".func (.param .b32 rv) fn(.param .b32 pa) {{ ret; }}\n", target);
   for (size_t i = 0; i < lines.size(); ++i) {
     text += fmt::format(
         ".visible .entry k{}(.param .u64 pa, .param .u32 pb, .param .align 128 .b8 pt[128]) {{ {} .param .align 16 .b8 "

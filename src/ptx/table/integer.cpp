@@ -65,7 +65,7 @@ constexpr InstructionForm kRows[] = {
     {Op::not_, ".pred", "P, p", 10, "sm_50", kLogic},
     {Op::cnot, "(.b16|.b32|.b64)", "d:0, s:0", 10, "sm_50", kLogic},
     {Op::lop3, ".b32", "d:0, s:0, s:0, s:0, i(0..255)", 43, "sm_50", kLogic},
-    {Op::lop3, "(.or|.and).b32", "e:0, s:0, s:0, s:0, i(0..255), p", 82, "sm_70", kLogic},
+    {Op::lop3, "(.or|.and).b32", "E:0, s:0, s:0, s:0, i(0..255), p", 82, "sm_70", kLogic},
     {Op::shf, "(.l|.r)(.clamp|.wrap).b32", "d:0, s:0, s:0, s:u32", 31, "sm_50", kLogic},
     {Op::shl, "(.b16|.b32|.b64)", "d:0, s:0, s:u32", 10, "sm_50", kLogic},
     {Op::shr, "(.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64)", "d:0, s:0, s:u32", 10, "sm_50", kLogic},

@@ -46,13 +46,13 @@ constexpr const char* kWgmma = "Asynchronous Warpgroup Level Matrix Multiply-Acc
 #define WMMA_SHAPES "(.m16n16k16|.m8n32k16|.m32n8k16)"
 #define LAYOUT "(.row|.col)"
 #define WMMA_SPACE "{.global|.shared|.shared::cta}"
-#define WMMA_LOAD(op, fragment)                                                                                        \
+#define WMMA_LOAD(op, fragment, small)                                                                                       \
   {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE ".f16", "d:0*" fragment ", a, s:u32?", 60, "sm_70", kMma},         \
   {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE ".bf16", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma},        \
   {Op::op, ".aligned" LAYOUT ".m16n16k8" WMMA_SPACE ".tf32", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma},        \
   {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE I8, "d:0*" fragment ", a, s:u32?", 63, "sm_72", kMma},             \
-  {Op::op, ".aligned" LAYOUT ".m8n8k32" WMMA_SPACE I4, "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},              \
-  {Op::op, ".aligned" LAYOUT ".m8n8k128" WMMA_SPACE ".b1", "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},          \
+  {Op::op, ".aligned" small ".m8n8k32" WMMA_SPACE I4, "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},              \
+  {Op::op, ".aligned" small ".m8n8k128" WMMA_SPACE ".b1", "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},          \
   {Op::op, ".aligned" LAYOUT ".m8n8k4" WMMA_SPACE ".f64", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma}
 #define WMMA_ACCUMULATOR(op, operands)                                                                 \
   {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE "(.f16|.f32|.s32)", operands, 60, "sm_70", kMma},  \
@@ -69,7 +69,8 @@ constexpr InstructionForm kRows[] = {
     {Op::stmatrix, ".sync.aligned.m16n8(.x1|.x2|.x4).trans" SHARED ".b8", "a, r:b32*x", 86, "sm_100a", kMma},
     {Op::movmatrix, ".sync.aligned.m8n8.trans.b16", "d:b32, r:b32", 78, "sm_75", kMma},
 
-    MMA(".m8n8k4" LAYOUT LAYOUT "(.f16|.f32).f16.f16(.f16|.f32)", 64, "sm_70"),
+    MMA(".m8n8k4" LAYOUT LAYOUT "(.f16|.f32).f16.f16.f16", 64, "sm_70"),
+    MMA(".m8n8k4" LAYOUT LAYOUT ".f32.f16.f16.f32", 64, "sm_70"),
     MMA("(.m16n8k8|.m16n8k16).row.col.f16.f16.f16.f16", 65, "sm_75"),
     MMA("(.m16n8k8|.m16n8k16).row.col.f32.f16.f16.f32", 65, "sm_75"),
     MMA("(.m16n8k8|.m16n8k16).row.col.f32.bf16.bf16.f32", 70, "sm_80"),
@@ -89,17 +90,19 @@ constexpr InstructionForm kRows[] = {
     SPARSE("(.m16n8k32|.m16n8k64).row.col{.satfinite}.s32" I8 I8 ".s32", 71, "sm_80"),
     SPARSE("(.m16n8k64|.m16n8k128).row.col{.satfinite}.s32" I4 I4 ".s32", 71, "sm_80"),
 
-    WMMA_LOAD(wmma_load_a, "A"),
-    WMMA_LOAD(wmma_load_b, "B"),
+    WMMA_LOAD(wmma_load_a, "A", ".row"),
+    WMMA_LOAD(wmma_load_b, "B", ".col"),
     WMMA_ACCUMULATOR(wmma_load_c, "d:0*C, a, s:u32?"),
     WMMA_ACCUMULATOR(wmma_store_d, "a, r:0*D, s:u32?"),
-    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES "(.f16|.f32)(.f16|.f32){.satfinite}",
+    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES "(.f16|.f32)(.f16|.f32)",
      "d:0*D, r:f16*A, r:f16*B, r:1*C", 60, "sm_70", kMma},
-    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".s32" I8 I8 ".s32{.satfinite}", MMA_OPERANDS, 63, "sm_72", kMma},
+    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".s32.s8.s8.s32{.satfinite}", MMA_OPERANDS, 63, "sm_72", kMma},
+    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".s32.u8.u8.s32{.satfinite}", MMA_OPERANDS, 63, "sm_72", kMma},
     {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".f32.bf16.bf16.f32", MMA_OPERANDS, 70, "sm_80", kMma},
     {Op::wmma_mma, ".aligned" LAYOUT LAYOUT ".m16n16k8.f32.tf32.tf32.f32", MMA_OPERANDS, 70, "sm_80", kMma},
     {Op::wmma_mma, ".aligned" LAYOUT LAYOUT ".m8n8k4" PTX_OPT_RND ".f64.f64.f64.f64", MMA_OPERANDS, 70, "sm_80", kMma},
-    {Op::wmma_mma, ".aligned.row.col.m8n8k32.s32" I4 I4 ".s32{.satfinite}", MMA_OPERANDS, 63, "sm_75", kMma},
+    {Op::wmma_mma, ".aligned.row.col.m8n8k32.s32.s4.s4.s32{.satfinite}", MMA_OPERANDS, 63, "sm_75", kMma},
+    {Op::wmma_mma, ".aligned.row.col.m8n8k32.s32.u4.u4.s32{.satfinite}", MMA_OPERANDS, 63, "sm_75", kMma},
     {Op::wmma_mma, "(.xor|.and).popc.aligned.row.col.m8n8k128.s32.b1.b1.s32", MMA_OPERANDS, 63, "sm_75", kMma},
 
     WGMMA(wgmma_mma_async, "k16", "k8", "k32", ""),

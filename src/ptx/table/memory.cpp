@@ -12,40 +12,50 @@ constexpr const char* kStack = "Stack Manipulation Instructions";
 #define LOAD_SPACE                                                                                  \
   "{.const|.global|.local|.param|.param::entry|.param::func|.shared|.shared::cta|.shared::cluster}"
 #define STORE_SPACE "{.global|.local|.param|.param::func|.shared|.shared::cta|.shared::cluster}"
-#define STRONG_SPACE "{.global|.shared|.shared::cta|.shared::cluster|.local|.param|.param::func}"
+#define STRONG_SPACE "{.global|.shared|.shared::cta|.shared::cluster}"
 #define L1_PRIORITY                                                                                       \
   "{.L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate}"
-#define L2_PRIORITY "{.L2::evict_normal|.L2::evict_first|.L2::evict_last}"
 #define PREFETCH "{.L2::64B|.L2::128B|.L2::256B}"
-#define VEC "{.v2|.v4|.v8}"
-#define CACHING L1_PRIORITY L2_PRIORITY PTX_HINT PREFETCH VEC
+#define VEC "{.v2|.v4}"
+#define CACHING L1_PRIORITY PTX_HINT PREFETCH
 #define LOAD_OPERANDS "D:0~*v, a" PTX_POLICY
 #define STORE_OPERANDS "a, s:0~*v" PTX_POLICY
 
+#define MULTIMEM_RED(rest, operands)                                                                 \
+  {Op::multimem, ".red{.global}" rest, operands, 81, "sm_90", kMultimem},                             \
+  {Op::multimem, ".red(.relaxed|.release)" PTX_SCOPE "{.global}" rest, operands, 81, "sm_90", kMultimem}
+#define MULTIMEM(op, orders, rest, operands)                                                         \
+  {Op::multimem, op "{.weak}{.global}" rest, operands, 81, "sm_90", kMultimem},                       \
+  {Op::multimem, op orders PTX_SCOPE "{.global}" rest, operands, 81, "sm_90", kMultimem}
+
 constexpr InstructionForm kRows[] = {
     {Op::ld, "{.weak}" LOAD_SPACE "{.ca|.cg|.cs|.lu|.cv}" PTX_HINT PREFETCH VEC SCALARS, LOAD_OPERANDS, 10, "sm_50", kMove},
-    {Op::ld, "{.weak}" LOAD_SPACE CACHING SCALARS, LOAD_OPERANDS, 74, "sm_70", kMove},
+    {Op::ld, "{.weak}" LOAD_SPACE CACHING VEC SCALARS, LOAD_OPERANDS, 74, "sm_70", kMove},
     {Op::ld, "{.weak}" LOAD_SPACE CACHING ".b128", LOAD_OPERANDS, 83, "sm_70", kMove},
-    {Op::ld, ".volatile" LOAD_SPACE PREFETCH VEC SCALARS, LOAD_OPERANDS, 10, "sm_50", kMove},
-    {Op::ld, ".volatile" LOAD_SPACE PREFETCH ".b128", LOAD_OPERANDS, 83, "sm_70", kMove},
-    {Op::ld, "(.relaxed|.acquire)" PTX_SCOPE STRONG_SPACE CACHING SCALARS, LOAD_OPERANDS, 60, "sm_70", kMove},
+    {Op::ld, ".volatile" STRONG_SPACE PREFETCH VEC SCALARS, LOAD_OPERANDS, 10, "sm_50", kMove},
+    {Op::ld, ".volatile" STRONG_SPACE PREFETCH ".b128", LOAD_OPERANDS, 83, "sm_70", kMove},
+    {Op::ld, "(.relaxed|.acquire)" PTX_SCOPE STRONG_SPACE CACHING VEC SCALARS, LOAD_OPERANDS, 60, "sm_70", kMove},
     {Op::ld, "(.relaxed|.acquire)" PTX_SCOPE STRONG_SPACE CACHING ".b128", LOAD_OPERANDS, 83, "sm_70", kMove},
-    {Op::ld, ".mmio(.relaxed|.acquire).sys{.global}" SCALARS, LOAD_OPERANDS, 82, "sm_70", kMove},
+    {Op::ld, ".mmio.relaxed.sys{.global}" SCALARS, LOAD_OPERANDS, 82, "sm_70", kMove},
     {Op::ld, ".global{.ca|.cg|.cs}.nc" PTX_HINT PREFETCH VEC SCALARS, LOAD_OPERANDS, 31, "sm_50", kMove},
-    {Op::ld, ".global.nc" CACHING SCALARS, LOAD_OPERANDS, 74, "sm_70", kMove},
+    {Op::ld, ".global.nc" CACHING VEC SCALARS, LOAD_OPERANDS, 74, "sm_70", kMove},
     {Op::ld, ".global.nc" CACHING ".b128", LOAD_OPERANDS, 83, "sm_70", kMove},
+    {Op::ld, "{.weak}{.global}" L1_PRIORITY "(.L2::evict_normal|.L2::evict_first|.L2::evict_last)" PTX_HINT PREFETCH
+     ".v8(.b32|.u32|.s32|.f32)", LOAD_OPERANDS, 88, "sm_100", kMove},
+    {Op::ld, "{.weak}{.global}" L1_PRIORITY "(.L2::evict_normal|.L2::evict_first|.L2::evict_last)" PTX_HINT PREFETCH
+     ".v4(.b64|.u64|.s64|.f64)", LOAD_OPERANDS, 88, "sm_100", kMove},
     {Op::ldu, "{.global}{.v2|.v4}" SCALARS, "D:0~*v, a", 20, "sm_50", kMove},
 
     {Op::st, "{.weak}" STORE_SPACE "{.wb|.cg|.cs|.wt}" PTX_HINT VEC SCALARS, STORE_OPERANDS, 10, "sm_50", kMove},
-    {Op::st, "{.weak}" STORE_SPACE L1_PRIORITY L2_PRIORITY PTX_HINT VEC SCALARS, STORE_OPERANDS, 74, "sm_70", kMove},
-    {Op::st, "{.weak}" STORE_SPACE L1_PRIORITY L2_PRIORITY PTX_HINT ".b128", STORE_OPERANDS, 83, "sm_70", kMove},
-    {Op::st, ".volatile" STORE_SPACE VEC SCALARS, STORE_OPERANDS, 10, "sm_50", kMove},
-    {Op::st, ".volatile" STORE_SPACE ".b128", STORE_OPERANDS, 83, "sm_70", kMove},
-    {Op::st, "(.relaxed|.release)" PTX_SCOPE STRONG_SPACE L1_PRIORITY L2_PRIORITY PTX_HINT VEC SCALARS, STORE_OPERANDS,
+    {Op::st, "{.weak}" STORE_SPACE L1_PRIORITY PTX_HINT VEC SCALARS, STORE_OPERANDS, 74, "sm_70", kMove},
+    {Op::st, "{.weak}" STORE_SPACE L1_PRIORITY PTX_HINT ".b128", STORE_OPERANDS, 83, "sm_70", kMove},
+    {Op::st, ".volatile" STRONG_SPACE VEC SCALARS, STORE_OPERANDS, 10, "sm_50", kMove},
+    {Op::st, ".volatile" STRONG_SPACE ".b128", STORE_OPERANDS, 83, "sm_70", kMove},
+    {Op::st, "(.relaxed|.release)" PTX_SCOPE STRONG_SPACE L1_PRIORITY PTX_HINT VEC SCALARS, STORE_OPERANDS,
      60, "sm_70", kMove},
-    {Op::st, "(.relaxed|.release)" PTX_SCOPE STRONG_SPACE L1_PRIORITY L2_PRIORITY PTX_HINT ".b128", STORE_OPERANDS, 83,
+    {Op::st, "(.relaxed|.release)" PTX_SCOPE STRONG_SPACE L1_PRIORITY PTX_HINT ".b128", STORE_OPERANDS, 83,
      "sm_70", kMove},
-    {Op::st, ".mmio(.relaxed|.release).sys{.global}" SCALARS, STORE_OPERANDS, 82, "sm_70", kMove},
+    {Op::st, ".mmio.relaxed.sys{.global}" SCALARS, STORE_OPERANDS, 82, "sm_70", kMove},
     {Op::st_async,
      "{.weak}{.shared::cluster}.mbarrier::complete_tx::bytes{.v2|.v4}(.b32|.b64|.u32|.u64|.s32|.s64|.f32|.f64)",
      "a, s:0*v, a", 81, "sm_90", kMove},
@@ -55,7 +65,7 @@ constexpr InstructionForm kRows[] = {
 
     {Op::prefetch, "{.global|.local}(.L1|.L2)", "a", 20, "sm_50", kMove},
     {Op::prefetch, ".global(.L2::evict_last|.L2::evict_normal)", "a", 74, "sm_80", kMove},
-    {Op::prefetch, "{.const|.param|.param::entry}.tensormap", "a", 80, "sm_90", kMove},
+    {Op::prefetch, "{.const|.param}.tensormap", "a", 80, "sm_90", kMove},
     {Op::prefetchu, ".L1", "a", 20, "sm_50", kMove},
     {Op::applypriority, "{.global}.L2::evict_normal", "a, i(128..128)", 74, "sm_80", kMove},
     {Op::discard, "{.global}.L2", "a, i(128..128)", 74, "sm_80", kMove},
@@ -69,14 +79,23 @@ constexpr InstructionForm kRows[] = {
      "d:b64, a, s:u32, s:u32", 74, "sm_80", kMove},
     {Op::createpolicy, ".cvt.L2.b64", "d:b64, s:b64", 74, "sm_80", kMove},
 
-    {Op::multimem, ".ld_reduce{.weak}{.global}(.min|.max|.add|.and|.or|.xor)(.b32|.b64|.u32|.u64|.s32|.s64)", "d:0, a", 81, "sm_90", kMultimem},
-    {Op::multimem, ".ld_reduce(.relaxed|.acquire)" PTX_SCOPE "{.global}(.min|.max|.add|.and|.or|.xor)(.b32|.b64|.u32|.u64|.s32|.s64)", "d:0, a", 81, "sm_90", kMultimem},
-    {Op::multimem, ".ld_reduce{.weak}{.global}(.min|.max|.add){.acc::f32}{.v2|.v4|.v8}(.f16|.f16x2|.bf16|.bf16x2|.f32|.f64)", "d:0*v, a", 81, "sm_90", kMultimem},
-    {Op::multimem, ".ld_reduce(.relaxed|.acquire)" PTX_SCOPE "{.global}(.min|.max|.add){.acc::f32}{.v2|.v4|.v8}(.f16|.f16x2|.bf16|.bf16x2|.f32|.f64)", "d:0*v, a", 81, "sm_90", kMultimem},
-    {Op::multimem, ".st{.weak}{.global}{.v2|.v4|.v8}(.b32|.b64|.u32|.u64|.s32|.s64|.f16|.f16x2|.bf16|.bf16x2|.f32|.f64)", "a, r:0*v", 81, "sm_90", kMultimem},
-    {Op::multimem, ".st(.relaxed|.release)" PTX_SCOPE "{.global}{.v2|.v4|.v8}(.b32|.b64|.u32|.u64|.s32|.s64|.f16|.f16x2|.bf16|.bf16x2|.f32|.f64)", "a, r:0*v", 81, "sm_90", kMultimem},
-    {Op::multimem, ".red{.relaxed|.release}" PTX_OPT_SCOPE "{.global}(.min|.max|.add|.and|.or|.xor)(.b32|.b64|.u32|.u64|.s32|.s64)", "a, r:0", 81, "sm_90", kMultimem},
-    {Op::multimem, ".red{.relaxed|.release}" PTX_OPT_SCOPE "{.global}(.min|.max|.add){.v2|.v4|.v8}(.f16|.f16x2|.bf16|.bf16x2|.f32|.f64)", "a, r:0*v", 81, "sm_90", kMultimem},
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.and|.or|.xor)(.b32|.b64)", "D:0, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max)(.u32|.s32|.u64|.s64)", "D:0, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add(.u32|.s32|.u64|.f32|.f64)", "D:0, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add(.v2|.v4).f32", "D:0*v, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max){.v2|.v4}(.f16x2|.bf16x2)", "D:0*v, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max)(.v2|.v4|.v8)(.f16|.bf16)", "D:0*v, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add{.acc::f32}{.v2|.v4}(.f16x2|.bf16x2)", "D:0*v, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add{.acc::f32}(.v2|.v4|.v8)(.f16|.bf16)", "D:0*v, a"),
+    MULTIMEM(".st", "(.relaxed|.release)", "(.b32|.b64|.u32|.u64|.s32|.s64|.f32|.f64|.f16x2|.bf16x2)", "a, s:0"),
+    MULTIMEM(".st", "(.relaxed|.release)", "(.v2|.v4)(.f32|.f16x2|.bf16x2)", "a, s:0*v"),
+    MULTIMEM(".st", "(.relaxed|.release)", "(.v2|.v4|.v8)(.f16|.bf16)", "a, s:0*v"),
+    MULTIMEM_RED("(.and|.or|.xor)(.b32|.b64)", "a, s:0"),
+    MULTIMEM_RED("(.min|.max)(.u32|.s32|.u64|.s64)", "a, s:0"),
+    MULTIMEM_RED(".add(.u32|.s32|.u64|.f32|.f64)", "a, s:0"),
+    MULTIMEM_RED(".add(.v2|.v4).f32", "a, s:0*v"),
+    MULTIMEM_RED(".add{.v2|.v4}(.f16x2|.bf16x2)", "a, s:0*v"),
+    MULTIMEM_RED(".add(.v2|.v4|.v8)(.f16|.bf16)", "a, s:0*v"),
 
     {Op::alloca_, "(.u32|.u64)", "d:0, s:0, i?", 73, "sm_52", kStack},
     {Op::stacksave, "(.u32|.u64)", "d:0", 73, "sm_52", kStack},

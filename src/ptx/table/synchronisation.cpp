@@ -10,16 +10,22 @@ constexpr const char* kMbarrier = "Parallel Synchronization and Communication In
 #define CTA_SHARED "{.shared|.shared::cta}"
 #define ANY_SHARED "{.shared|.shared::cta|.shared::cluster}"
 #define NEAR_SCOPE "{.cta|.cluster}"
-#define TX_ARRIVE "{.release|.relaxed}" NEAR_SCOPE
-#define WAIT "{.acquire|.relaxed}" NEAR_SCOPE CTA_SHARED
-#define PROXY_SPACE "{.global|.shared|.shared::cta|.shared::cluster}"
+#define PROXY_SPACE "{.global|.shared::cta|.shared::cluster}"
 
-#define ARRIVE(op)                                                                                                   \
-  {Op::op, TX_ARRIVE CTA_SHARED ".b64", "D:b64, a, s:u32?", 70, "sm_80", kMbarrier},                                 \
-  {Op::op, TX_ARRIVE ".shared::cluster.b64", "_, a, s:u32?", 80, "sm_90", kMbarrier},                                \
-  {Op::op, ".expect_tx" TX_ARRIVE CTA_SHARED ".b64", "D:b64, a, s:u32", 80, "sm_90", kMbarrier},                     \
-  {Op::op, ".expect_tx" TX_ARRIVE ".shared::cluster.b64", "_, a, s:u32", 80, "sm_90", kMbarrier},                    \
-  {Op::op, ".noComplete{.release}{.cta}" CTA_SHARED ".b64", "D:b64, a, s:u32", 70, "sm_80", kMbarrier}
+/// Order and scope come together or not at all.
+#define ORDERED(op, prefix, orders, scopes, rest, operands, isa, target)            \
+  {Op::op, prefix rest, operands, isa, target, kMbarrier},                          \
+  {Op::op, prefix orders scopes rest, operands, 80, "sm_90", kMbarrier}
+#define ARRIVE(op)                                                                                                 \
+  ORDERED(op, "", "(.release|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", "D:b64, a, s:u32?", 70, "sm_80"),   \
+  ORDERED(op, "", "(.release|.relaxed)", "(.cta|.cluster)", ".shared::cluster.b64", "_, a, s:u32?", 80, "sm_90"),  \
+  ORDERED(op, ".expect_tx", "(.release|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", "D:b64, a, s:u32", 80,    \
+          "sm_90"),                                                                                                \
+  ORDERED(op, ".expect_tx", "(.release|.relaxed)", "(.cta|.cluster)", ".shared::cluster.b64", "_, a, s:u32", 80,   \
+          "sm_90"),                                                                                                \
+  ORDERED(op, ".noComplete", ".release", ".cta", CTA_SHARED ".b64", "D:b64, a, s:u32", 70, "sm_80")
+#define WAIT(op, prefix, operands, isa, target) \
+  ORDERED(op, prefix, "(.acquire|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", operands, isa, target)
 
 #define BARRIER(op, aligned)                                                                                  \
   {Op::op, "{.cta}.sync" aligned, "s:u32, s:u32?", 10, "sm_50", kSync},                                       \
@@ -34,7 +40,7 @@ constexpr InstructionForm kRows[] = {
     {Op::barrier_cluster_arrive, "{.release|.relaxed}{.aligned}", "", 78, "sm_90", kSync},
     {Op::barrier_cluster_wait, "{.acquire}{.aligned}", "", 78, "sm_90", kSync},
     {Op::membar, "(.cta|.gl|.sys)", "", 14, "sm_50", kSync},
-    {Op::membar, ".proxy(.alias|.async)" PROXY_SPACE, "", 75, "sm_70", kSync},
+    {Op::membar, ".proxy.alias", "", 75, "sm_70", kSync},
     {Op::fence, "{.sc|.acq_rel|.acquire|.release}" PTX_SCOPE, "", 60, "sm_70", kSync},
     {Op::fence, ".acquire.sync_restrict::shared::cluster.cluster", "", 86, "sm_90", kSync},
     {Op::fence, ".release.sync_restrict::shared::cta.cluster", "", 86, "sm_90", kSync},
@@ -58,15 +64,15 @@ constexpr InstructionForm kRows[] = {
 
     {Op::mbarrier_init, CTA_SHARED ".b64", "a, s:u32", 70, "sm_80", kMbarrier},
     {Op::mbarrier_inval, CTA_SHARED ".b64", "a", 70, "sm_80", kMbarrier},
-    {Op::mbarrier_expect_tx, "{.relaxed}" NEAR_SCOPE ANY_SHARED ".b64", "a, s:u32", 80, "sm_90", kMbarrier},
-    {Op::mbarrier_complete_tx, "{.relaxed}" NEAR_SCOPE ANY_SHARED ".b64", "a, s:u32", 80, "sm_90", kMbarrier},
+    ORDERED(mbarrier_expect_tx, "", ".relaxed", "(.cta|.cluster)", ANY_SHARED ".b64", "a, s:u32", 80, "sm_90"),
+    ORDERED(mbarrier_complete_tx, "", ".relaxed", "(.cta|.cluster)", ANY_SHARED ".b64", "a, s:u32", 80, "sm_90"),
     ARRIVE(mbarrier_arrive),
     ARRIVE(mbarrier_arrive_drop),
     {Op::mbarrier_pending_count, ".b64", "d:u32, r:b64", 70, "sm_80", kMbarrier},
-    {Op::mbarrier_test_wait, WAIT ".b64", "P, a, r:b64", 70, "sm_80", kMbarrier},
-    {Op::mbarrier_test_wait, ".parity" WAIT ".b64", "P, a, s:u32", 71, "sm_80", kMbarrier},
-    {Op::mbarrier_try_wait, WAIT ".b64", "P, a, r:b64, s:u32?", 78, "sm_90", kMbarrier},
-    {Op::mbarrier_try_wait, ".parity" WAIT ".b64", "P, a, s:u32, s:u32?", 78, "sm_90", kMbarrier},
+    WAIT(mbarrier_test_wait, "", "P, a, r:b64", 70, "sm_80"),
+    WAIT(mbarrier_test_wait, ".parity", "P, a, s:u32", 71, "sm_80"),
+    WAIT(mbarrier_try_wait, "", "P, a, r:b64, s:u32?", 78, "sm_90"),
+    WAIT(mbarrier_try_wait, ".parity", "P, a, s:u32, s:u32?", 78, "sm_90"),
 };
 
 }  // namespace

@@ -206,6 +206,9 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
       warp.cta = &cta;
       warp.cluster = &cluster;
       warp.index = w;
+      warp.shared_begin = (rank << kCtaRankShift) + kReservedSharedBytes;
+      warp.shared_span = launch.shared_bytes - kReservedSharedBytes;
+      warp.shared_origin = cta.shared - (uint64_t{rank} << kCtaRankShift);
       warp.general = !launch.aligned_warps;
       const uint32_t threads = std::min(kLanes, launch.threads_per_cta - w * kLanes);
       warp.live = threads == kLanes ? kFullMask : (1u << threads) - 1;

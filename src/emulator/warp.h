@@ -78,6 +78,11 @@ struct Warp {
   std::byte* regs = nullptr;
   uint32_t mask = kFullMask;         ///< active lanes of the running fragment
   int32_t quantum = 0;
+  /// The CTA's own shared memory for the short paths of isa/memory.cpp: a 32-bit shared address a is good for n bytes if
+  /// (a - shared_begin) + n <= shared_span; its host address is shared_origin + a.
+  uint32_t shared_begin = 0;
+  uint32_t shared_span = 0;
+  std::byte* shared_origin = nullptr;
   Cta* cta = nullptr;
   Cluster* cluster = nullptr;
   Frame* frame = nullptr;

@@ -137,6 +137,62 @@ const Inst* store(Warp& warp, const Inst& inst) {
   return &inst + 1;
 }
 
+// --- short paths -------------------------------------------------------------------------------------------------------
+// Weak accesses of one element to the CTA's own shared memory through a 32-bit address, by whole warps, at one address or
+// at consecutive ones: the inner loops of most kernels. Whatever does not fit takes the general handler.
+
+template <class T>
+std::byte* own_shared(Warp& warp, uint32_t address, uint32_t bytes) {
+  const bool inside = uint64_t{address - warp.shared_begin} + bytes <= warp.shared_span;
+  return inside && address % sizeof(T) == 0 ? warp.shared_origin + address : nullptr;
+}
+
+template <class T, bool UniformResult>
+const Inst* load_shared_broadcast(Warp& warp, const Inst& inst) {
+  const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
+  const std::byte* from = own_shared<T>(warp, address, sizeof(T));
+  if (from == nullptr) [[unlikely]] return load<T, T, false>(warp, inst);
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  T* out = warp.slot<T>(inst.dst);
+  if constexpr (UniformResult) {
+    *out = value;
+  } else {
+    for (unsigned lane = 0; lane < kLanes; ++lane) out[lane] = value;
+  }
+  return &inst + 1;
+}
+
+template <class T>
+const Inst* load_shared_row(Warp& warp, const Inst& inst) {
+  const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
+  const std::byte* from = own_shared<T>(warp, address, sizeof(T) * kLanes);
+  if (from == nullptr) [[unlikely]] return load<T, T, false>(warp, inst);
+  std::memcpy(warp.slot<T>(inst.dst), from, sizeof(T) * kLanes);
+  return &inst + 1;
+}
+
+template <class T>
+const Inst* store_shared_row(Warp& warp, const Inst& inst) {
+  const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
+  std::byte* to = own_shared<T>(warp, address, sizeof(T) * kLanes);
+  if (to == nullptr) [[unlikely]] return store<T, T, false>(warp, inst);
+  warp.side_effect();
+  ++warp.cta->shared_version;
+  std::memcpy(to, warp.slot<T>(inst.dst), sizeof(T) * kLanes);
+  return &inst + 1;
+}
+
+template <class T>
+Handler short_path(const MemoryOp& op, bool is_load) {
+  const bool row = op.address.shape == Shape::vector && op.stride == sizeof(T);
+  if (is_load && op.address.shape == Shape::uniform) {
+    return op.data[0].shape == Shape::uniform ? &load_shared_broadcast<T, true> : &load_shared_broadcast<T, false>;
+  }
+  if (!row || op.data[0].shape != Shape::vector) return nullptr;
+  return is_load ? &load_shared_row<T> : &store_shared_row<T>;
+}
+
 /// 128-bit registers are two u64[32] planes.
 template <bool Masked, bool IsLoad>
 const Inst* move_b128(Warp& warp, const Inst& inst) {
@@ -246,8 +302,19 @@ void bind_access(Decoder& decoder, const ptx::Instruction& instruction, bool is_
     Inst& watch = decoder.emit({&observed<true>, &observed<true>});
     watch.extra = kept;
   }
+  const bool own_shared_space = op.space == StateSpace::shared || op.space == StateSpace::shared_cta;
+  if (own_shared_space && op.address_bits == 32 && op.elements == 1 && op.semantics == Semantics::weak && bits == register_bits) {
+    const Handler quick = bits == 32   ? short_path<uint32_t>(op, is_load)
+                          : bits == 64 ? short_path<uint64_t>(op, is_load)
+                          : bits == 16 ? short_path<uint16_t>(op, is_load)
+                                       : nullptr;
+    if (quick != nullptr) handlers.full = quick;
+  }
   Inst& inst = decoder.emit(handlers);
   inst.extra = kept;
+  inst.src[0] = op.address.offset;
+  inst.dst = op.data[0].offset;
+  inst.imm = op.offset;
 }
 
 void bind_load(Decoder& decoder, const ptx::Instruction& instruction) { bind_access(decoder, instruction, true); }

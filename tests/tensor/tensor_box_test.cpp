@@ -41,9 +41,14 @@ std::uint32_t place(TensorSwizzle swizzle, std::uint32_t address) {
 }
 
 // Visits each element of the box: its byte in shared memory before swizzling (from the box's start), whether it
-// exists, its byte offset in the tensor. With a swizzle each row starts on a new line of the swizzle's width.
+// exists, its byte offset in the tensor. With a swizzle each row starts on a new line of the swizzle's width. For stores
+// the row ends at a multiple of 16 bytes.
 template <class Visit>
-void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, Visit visit) {
+void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction, Visit visit) {
+  const auto row_elements = [&] {
+    const std::uint64_t bytes = map.global_dims[0] * element_bytes(map.data_type);
+    return direction == BoxDirection::load ? map.global_dims[0] : (bytes + 15) / 16 * 16 / element_bytes(map.data_type);
+  }();
   std::array<int, 5> counts{1, 1, 1, 1, 1};
   for (unsigned i = 0; i < map.rank; ++i) {
     const int step = i == 0 ? 1 : map.element_strides[i];
@@ -63,7 +68,7 @@ void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, V
             std::int64_t offset = 0;
             for (unsigned i = 0; i < map.rank; ++i) {
               const std::int64_t c = coordinates[i] + static_cast<std::int64_t>(j[i]) * (i == 0 ? 1 : map.element_strides[i]);
-              exists = exists && c >= 0 && c < static_cast<std::int64_t>(map.global_dims[i]);
+              exists = exists && c >= 0 && c < static_cast<std::int64_t>(i == 0 ? row_elements : map.global_dims[i]);
               offset += c * static_cast<std::int64_t>(i == 0 ? element_bytes(map.data_type) : map.global_strides[i - 1]);
             }
             visit(row_start + static_cast<unsigned>(j[0]) * size, exists, offset);
@@ -74,7 +79,7 @@ void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, V
   }
 }
 
-Scene random_scene(std::mt19937& random) {
+Scene random_scene(std::mt19937& random, BoxDirection direction) {
   const auto pick = [&](std::uint32_t low, std::uint32_t high) { return static_cast<std::uint32_t>(low + random() % (high - low + 1)); };
   Scene scene;
   TensorMap& map = scene.map;
@@ -101,6 +106,12 @@ Scene random_scene(std::mt19937& random) {
     }
     const int reach = static_cast<int>(map.box_dims[i]) + static_cast<int>(map.global_dims[i]);
     scene.coordinates[i] = random() % 2 ? 0 : static_cast<int>(random() % static_cast<unsigned>(2 * reach)) - reach;
+    if (i == 0) {
+      scene.coordinates[0] = scene.coordinates[0] / static_cast<int>(16 / size) * static_cast<int>(16 / size);
+    }
+    if (direction == BoxDirection::store) {
+      scene.coordinates[i] = std::max(scene.coordinates[i], 0);
+    }
   }
   scene.shared_address = 128 * pick(0, 40);
   scene.global.resize(bytes);
@@ -116,13 +127,13 @@ Scene random_scene(std::mt19937& random) {
 TEST(TensorBox, LoadMatchesElementWiseModel) {
   std::mt19937 random(1);
   for (int round = 0; round < 1500; ++round) {
-    Scene scene = random_scene(random);
+    Scene scene = random_scene(random, BoxDirection::load);
     const TensorMap& map = scene.map;
     ASSERT_TRUE(check_box(map, map.rank, scene.shared_address, kSharedBytes).has_value());
     std::vector<std::byte> expected = scene.shared;
     const std::uint32_t size = element_bytes(map.data_type);
     std::uint32_t elements = 0;
-    for_each_element(map, scene.coordinates, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+    for_each_element(map, scene.coordinates, BoxDirection::load, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
       ++elements;
       for (std::uint32_t b = 0; b < size; ++b) {
         const std::byte fill = map.oob_fill == TensorOobFill::zeros ? std::byte{0} : b % 2 ? std::byte{0x7f} : std::byte{0xf7};
@@ -139,11 +150,11 @@ TEST(TensorBox, LoadMatchesElementWiseModel) {
 TEST(TensorBox, StoreMatchesElementWiseModel) {
   std::mt19937 random(2);
   for (int round = 0; round < 1500; ++round) {
-    Scene scene = random_scene(random);
+    Scene scene = random_scene(random, BoxDirection::store);
     const TensorMap& map = scene.map;
     std::vector<std::byte> expected = scene.global;
     const std::uint32_t size = element_bytes(map.data_type);
-    for_each_element(map, scene.coordinates, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+    for_each_element(map, scene.coordinates, BoxDirection::store, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
       for (std::uint32_t b = 0; exists && b < size; ++b) {
         expected[static_cast<std::size_t>(offset) + b] =
             scene.shared[place(map.swizzle, scene.shared_address + inside + b)];
@@ -157,18 +168,19 @@ TEST(TensorBox, StoreMatchesElementWiseModel) {
 TEST(TensorBox, RunsCoverExactlyTheExistingElements) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
-    Scene scene = random_scene(random);
+    const BoxDirection direction = round % 2 ? BoxDirection::load : BoxDirection::store;
+    Scene scene = random_scene(random, direction);
     const TensorMap& map = scene.map;
     const std::uint32_t size = element_bytes(map.data_type);
     std::map<std::uint64_t, std::uint32_t> expected;  // global address -> shared address, per byte
-    for_each_element(map, scene.coordinates, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+    for_each_element(map, scene.coordinates, direction, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
       for (std::uint32_t b = 0; exists && b < size; ++b) {
         expected[kDeviceAddress + static_cast<std::uint64_t>(offset) + b] =
             place(map.swizzle, scene.shared_address + inside + b);
       }
     });
     std::map<std::uint64_t, std::uint32_t> seen;
-    for_each_box_run(map, scene.coordinates, scene.shared_address, false, [&](const BoxRun& run) {
+    for_each_box_run(map, scene.coordinates, direction, scene.shared_address, false, [&](const BoxRun& run) {
       for (std::uint32_t b = 0; b < run.bytes; ++b) {
         ASSERT_TRUE(seen.emplace(run.global_address + b, run.shared_address + b).second);
       }
@@ -177,14 +189,14 @@ TEST(TensorBox, RunsCoverExactlyTheExistingElements) {
     // Merged: the same sets of bytes on both sides.
     std::map<std::uint64_t, int> global_set;
     std::map<std::uint64_t, int> shared_set;
-    for_each_box_run(map, scene.coordinates, scene.shared_address, true, [&](const BoxRun& run) {
+    for_each_box_run(map, scene.coordinates, direction, scene.shared_address, true, [&](const BoxRun& run) {
       for (std::uint32_t b = 0; b < run.bytes; ++b) {
         ++global_set[run.global_address + b];
         ++shared_set[run.shared_address + b];
       }
     });
     std::map<std::uint64_t, int> ranges;
-    for_each_global_range(map, scene.coordinates, [&](std::uint64_t address, std::uint64_t bytes) {
+    for_each_global_range(map, scene.coordinates, direction, [&](std::uint64_t address, std::uint64_t bytes) {
       for (std::uint64_t b = 0; b < bytes; ++b) {
         ++ranges[address + b];
       }
@@ -211,10 +223,21 @@ TEST(TensorBox, ContiguousRowsAreOneGlobalRange) {
   map.box_dims = {32, 16};
   map.element_strides = {1, 1};
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
-  for_each_global_range(map, {0, 90}, [&](std::uint64_t address, std::uint64_t bytes) { ranges.emplace_back(address, bytes); });
+  for_each_global_range(map, {0, 90}, BoxDirection::load, [&](std::uint64_t address, std::uint64_t bytes) { ranges.emplace_back(address, bytes); });
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges[0].first, kDeviceAddress + 90 * 128);
   EXPECT_EQ(ranges[0].second, 10U * 128);  // rows 100.. do not exist
+}
+
+TEST(TensorBox, CoordinatesTheHardwareRefuses) {
+  TensorMap map;
+  map.rank = 2;
+  map.data_type = TensorDataType::bf16;
+  EXPECT_TRUE(check_coordinates(map, {-8, -3}, BoxDirection::load).has_value());
+  EXPECT_TRUE(check_coordinates(map, {24, 3}, BoxDirection::store).has_value());
+  EXPECT_THAT(check_coordinates(map, {4, 0}, BoxDirection::load).error().message, ::testing::HasSubstr("16 bytes"));
+  EXPECT_THAT(check_coordinates(map, {-8, 0}, BoxDirection::store).error().message, ::testing::HasSubstr("negative"));
+  EXPECT_THAT(check_coordinates(map, {0, -1}, BoxDirection::store).error().message, ::testing::HasSubstr("negative"));
 }
 
 TEST(TensorBox, CheckBoxNamesTheFault) {
@@ -264,6 +287,8 @@ TEST(TensorReduce, Floats) {
   using enum BulkReduction;
   EXPECT_EQ(reduce_one<float>(add, TensorDataType::f32, 1.5F, 2.25F), 3.75F);
   EXPECT_EQ(reduce_one<std::uint32_t>(add, TensorDataType::f32, 0x00128352, 0x000e48f0), 0x0020cc42U);  // subnormal
+  EXPECT_EQ(reduce_one<std::uint32_t>(add, TensorDataType::f32_ftz, 0x00128352, 0x3f800000), 0x3f800000U);
+  EXPECT_EQ(reduce_one<std::uint32_t>(add, TensorDataType::f32_ftz, 0x80128352, 0x80128352), 0x80000000U);
   EXPECT_EQ(reduce_one<double>(add, TensorDataType::f64, 1.0, 1e-20), 1.0);
   // f16: 2048 + 1 is a tie and stays even; the smallest subnormals add exactly.
   EXPECT_EQ(reduce_one<std::uint16_t>(add, TensorDataType::f16, 0x6800, 0x3c00), 0x6800);
@@ -286,12 +311,12 @@ TEST(TensorReduce, OnlyDefinedPairs) {
 TEST(TensorReduce, BoxAddsOnlyExistingElements) {
   std::mt19937 random(4);
   for (int round = 0; round < 300; ++round) {
-    Scene scene = random_scene(random);
+    Scene scene = random_scene(random, BoxDirection::store);
     if (scene.map.data_type != TensorDataType::u32) {
       continue;
     }
     std::vector<std::byte> expected = scene.global;
-    for_each_element(scene.map, scene.coordinates, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+    for_each_element(scene.map, scene.coordinates, BoxDirection::store, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
       if (exists) {
         std::uint32_t left;
         std::uint32_t right;

@@ -22,8 +22,9 @@ std::int64_t cut_term(double term, int largest, int fraction_bits) {
 
 }  // namespace
 
-double aligned_sum(const DotOperand& a, const DotOperand& b, std::size_t count, float c, const TensorCoreModel& model) {
-  int largest = exponent_of(c, -126);
+double aligned_sum(const DotOperand& a, const DotOperand& b, std::size_t count, float c, const TensorCoreModel& model,
+                   int smallest_c_exponent) {
+  int largest = exponent_of(c, smallest_c_exponent);
   double special = std::isfinite(c) ? 0.0 : static_cast<double>(c);
   bool has_special = !std::isfinite(c);
   for (std::size_t i = 0; i < count; ++i) {
@@ -68,9 +69,14 @@ float fused_dot(const DotOperand& a, const DotOperand& b, std::size_t count, flo
   return cut_to_f32(aligned_sum(a, b, count, c, model), model.result_bits);
 }
 
+std::uint16_t round_to_f16_accumulator(double sum) {
+  const auto bits = static_cast<std::uint16_t>(encode_float(FloatFormat::f16, sum));
+  return bits == 0x8000U ? std::uint16_t{0} : bits;
+}
+
 std::uint16_t fused_dot_f16(const DotOperand& a, const DotOperand& b, std::size_t count, float c,
                             const TensorCoreModel& model) {
-  return static_cast<std::uint16_t>(encode_float(FloatFormat::f16, aligned_sum(a, b, count, c, model)));
+  return round_to_f16_accumulator(aligned_sum(a, b, count, c, model, kSmallestF16Exponent));
 }
 
 }  // namespace ptxbench::emulator

@@ -57,8 +57,8 @@ void ExactMultiply::run_f32(std::uint32_t* const* d, bool accumulate) const {
       const Place at = place(*this, group, half, parity);
       float* target = reinterpret_cast<float*>(d[4 * group + i]);
       const float* c = accumulate ? target : kZeros.data();
-      if (!special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c, model.fraction_bits,
-                                         model.result_bits, nullptr, target)) {
+      if (!special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c, kSmallestF32Exponent,
+                                         model.fraction_bits, model.result_bits, nullptr, target)) {
         continue;
       }
       for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -83,10 +83,11 @@ void ExactMultiply::run_f16(std::uint32_t* const* d, bool accumulate) const {
         const Place at = place(*this, group, half, parity);
         double sums[kLanes];
         const bool done = !special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c[parity],
-                                                         model.fraction_bits, model.result_bits, sums, nullptr);
+                                                         kSmallestF16Exponent, model.fraction_bits, model.result_bits, sums,
+                                                         nullptr);
         for (unsigned lane = 0; lane < kLanes; ++lane) {
           const std::uint32_t bits =
-              done ? encode_float(FloatFormat::f16, sums[lane])
+              done ? round_to_f16_accumulator(sums[lane])
                    : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(),
                                    c[parity][lane], model);
           packed[lane] |= bits << (16 * parity);

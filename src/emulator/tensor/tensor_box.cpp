@@ -20,18 +20,22 @@ struct Row {
   bool in_bounds;                // in every dimension but the innermost
 };
 
-/// In-bounds elements of every row: [first, last) counted from the box's start.
+/// The bytes of every row that are exchanged with the tensor: [first, last) counted from the box's start.
 struct InnerRange {
   std::uint32_t first;
   std::uint32_t last;
+  std::uint32_t bytes() const { return last - first; }
 };
 
-InnerRange inner_range(const TensorMap& map, const BoxGeometry& geometry, const BoxCoordinates& coordinates) {
-  const std::int64_t start = coordinates[0];
-  const auto count = static_cast<std::int64_t>(geometry.counts[0]);
-  const std::int64_t first = std::clamp<std::int64_t>(-start, 0, count);
-  const std::int64_t last = std::clamp<std::int64_t>(static_cast<std::int64_t>(map.global_dims[0]) - start, first, count);
-  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
+InnerRange inner_range(const TensorMap& map, const BoxGeometry& geometry, const BoxCoordinates& coordinates,
+                       BoxDirection direction) {
+  const std::int64_t size = element_bytes(map.data_type);
+  const std::int64_t start = coordinates[0] * size;
+  const std::int64_t extent = static_cast<std::int64_t>(map.global_dims[0]) * size;
+  const std::int64_t end = direction == BoxDirection::load ? extent : (extent + kChunk - 1) / kChunk * kChunk;
+  const std::int64_t bytes = geometry.row_bytes;
+  const std::int64_t first = std::clamp<std::int64_t>(-start, 0, bytes);
+  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::clamp<std::int64_t>(end - start, first, bytes))};
 }
 
 template <class Visit>
@@ -164,13 +168,30 @@ Result<void> check_box(const TensorMap& map, unsigned instruction_rank, std::uin
   return {};
 }
 
+Result<void> check_coordinates(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction) {
+  const std::int64_t offset = std::int64_t{coordinates[0]} * element_bytes(map.data_type);
+  if (offset % kChunk != 0) {
+    return input_error(
+        "the innermost coordinate {} is {} bytes into the row: it must be a multiple of 16 bytes ({} elements), anything "
+        "else is an illegal instruction on the hardware",
+        coordinates[0], offset, kChunk / element_bytes(map.data_type));
+  }
+  for (unsigned i = 0; direction == BoxDirection::store && i < map.rank; ++i) {
+    if (coordinates[i] < 0) {
+      return input_error("coordinate {} of a tensor store is {}: stores and reductions may not start at a negative index, "
+                         "the hardware raises an illegal instruction (loads may)", i, coordinates[i]);
+    }
+  }
+  return {};
+}
+
 void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
               std::uint32_t shared_address, GlobalWindow global) {
   const BoxGeometry geometry = box_geometry(map);
-  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const InnerRange inner = inner_range(map, geometry, coordinates, BoxDirection::load);
   const std::uint32_t bytes = geometry.row_bytes;
   const bool converts = rounds_to_tf32(map.data_type);
-  if (inner.first == 0 && inner.last == geometry.counts[0] && !converts) {
+  if (inner.bytes() == bytes && !converts) {
     std::byte filler[kMaxRowBytes];
     fill_out_of_bounds(map, filler, bytes);
     if (map.swizzle == TensorSwizzle::bytes128 && bytes == 128) {
@@ -186,9 +207,8 @@ void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWin
     return;
   }
   std::byte buffer[kMaxRowBytes];
-  const std::uint32_t size = element_bytes(map.data_type);
-  const std::uint32_t first = inner.first * size;
-  const std::uint32_t length = (inner.last - inner.first) * size;
+  const std::uint32_t first = inner.first;
+  const std::uint32_t length = inner.bytes();
   for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
     fill_out_of_bounds(map, buffer, bytes);
     if (row.in_bounds && length != 0) {
@@ -204,9 +224,9 @@ void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWin
 void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
                std::uint32_t shared_address, GlobalWindow global) {
   const BoxGeometry geometry = box_geometry(map);
-  const InnerRange inner = inner_range(map, geometry, coordinates);
+  const InnerRange inner = inner_range(map, geometry, coordinates, BoxDirection::store);
   const std::uint32_t bytes = geometry.row_bytes;
-  if (inner.first == 0 && inner.last == geometry.counts[0]) {
+  if (inner.bytes() == bytes) {
     for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
       if (row.in_bounds) {
         move_row<false>(map.swizzle, shared.base, row.shared_address, global.host(row.global_address), bytes);
@@ -214,17 +234,14 @@ void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWi
     });
     return;
   }
-  std::byte buffer[kMaxRowBytes];
-  const std::uint32_t size = element_bytes(map.data_type);
-  const std::uint32_t first = inner.first * size;
-  const std::uint32_t length = (inner.last - inner.first) * size;
-  if (length == 0) {
+  if (inner.bytes() == 0) {
     return;
   }
+  std::byte buffer[kMaxRowBytes];
   for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
     if (row.in_bounds) {
       move_row<false>(map.swizzle, shared.base, row.shared_address, buffer, bytes);
-      std::memcpy(global.host(row.global_address + first), buffer + first, length);
+      std::memcpy(global.host(row.global_address + inner.first), buffer + inner.first, inner.bytes());
     }
   });
 }
@@ -232,28 +249,26 @@ void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWi
 void reduce_box(BulkReduction operation, const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
                 std::uint32_t shared_address, GlobalWindow global) {
   const BoxGeometry geometry = box_geometry(map);
-  const InnerRange inner = inner_range(map, geometry, coordinates);
-  const std::uint32_t size = element_bytes(map.data_type);
-  if (inner.first == inner.last) {
+  const InnerRange inner = inner_range(map, geometry, coordinates, BoxDirection::store);
+  if (inner.bytes() == 0) {
     return;
   }
   std::byte buffer[kMaxRowBytes];
   for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
     if (row.in_bounds) {
       move_row<false>(map.swizzle, shared.base, row.shared_address, buffer, geometry.row_bytes);
-      reduce_elements(operation, map.data_type, global.host(row.global_address + inner.first * size),
-                      buffer + inner.first * size, inner.last - inner.first);
+      reduce_elements(operation, map.data_type, global.host(row.global_address + inner.first), buffer + inner.first,
+                      inner.bytes() / element_bytes(map.data_type));
     }
   });
 }
 
-void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, std::uint32_t shared_address,
-                      bool merge_swizzled, const std::function<void(const BoxRun&)>& visit) {
+void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,
+                      std::uint32_t shared_address, bool merge_swizzled, const std::function<void(const BoxRun&)>& visit) {
   const BoxGeometry geometry = box_geometry(map);
-  const InnerRange inner = inner_range(map, geometry, coordinates);
-  const std::uint32_t size = element_bytes(map.data_type);
-  const std::uint32_t first = inner.first * size;
-  const std::uint32_t last = inner.last * size;
+  const InnerRange inner = inner_range(map, geometry, coordinates, direction);
+  const std::uint32_t first = inner.first;
+  const std::uint32_t last = inner.last;
   if (first == last) {
     return;
   }
@@ -275,19 +290,18 @@ void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, s
   });
 }
 
-void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates,
+void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,
                            const std::function<void(std::uint64_t, std::uint64_t)>& visit) {
   const BoxGeometry geometry = box_geometry(map);
-  const InnerRange inner = inner_range(map, geometry, coordinates);
-  const std::uint32_t size = element_bytes(map.data_type);
-  const std::uint64_t length = (inner.last - inner.first) * std::uint64_t{size};
+  const InnerRange inner = inner_range(map, geometry, coordinates, direction);
+  const std::uint64_t length = inner.bytes();
   std::uint64_t start = 0;
   std::uint64_t end = 0;
   for_each_row(map, geometry, coordinates, 0, [&](const Row& row) {
     if (!row.in_bounds || length == 0) {
       return;
     }
-    const std::uint64_t address = row.global_address + inner.first * std::uint64_t{size};
+    const std::uint64_t address = row.global_address + inner.first;
     if (address == end && start != end) {
       end += length;
       return;

@@ -39,11 +39,17 @@ struct BoxGeometry {
 };
 BoxGeometry box_geometry(const TensorMap& map);
 
+enum class BoxDirection : std::uint8_t { load, store };
+
 /// Everything that makes a box transfer impossible: a map that breaks the encode rules (after tensormap.replace), an
 /// instruction of another rank, a shared address not aligned to 128 bytes, shared memory too small, an unsupported
 /// layout. Bounds of the tensor are not errors: out-of-bounds elements are filled or dropped.
 Result<void> check_box(const TensorMap& map, unsigned instruction_rank, std::uint32_t shared_address,
                        std::uint32_t shared_bytes);
+
+/// Coordinates the hardware refuses with an illegal instruction fault (observed on an H200): an innermost coordinate
+/// that is not a multiple of 16 bytes, and, for stores and reductions, any negative coordinate.
+Result<void> check_coordinates(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction);
 
 /// XOR swizzle of a shared address (PTX ISA, "Swizzling Modes"): bits 4..6 ^= bits 7..9 for 128 bytes, bits 4..5 ^=
 /// bits 7..8 for 64, bit 4 ^= bit 7 for 32. An involution that depends on absolute shared addresses.
@@ -63,7 +69,9 @@ constexpr std::uint32_t swizzle_address(TensorSwizzle swizzle, std::uint32_t add
 void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
               std::uint32_t shared_address, GlobalWindow global);
 
-/// Tile mode cp.async.bulk.tensor shared -> global: elements outside the tensor are dropped.
+/// Tile mode cp.async.bulk.tensor shared -> global: what lies outside the tensor is dropped. Along the innermost
+/// dimension the hardware drops whole 16-byte pieces only (observed on an H200): a row whose length is no multiple of 16
+/// bytes is written up to the next one, into the padding that the stride rule leaves there. Reductions do the same.
 void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
                std::uint32_t shared_address, GlobalWindow global);
 
@@ -75,7 +83,8 @@ const char* to_string(BulkReduction operation);
 Result<void> check_reduction(BulkReduction operation, TensorDataType type);
 
 /// destination[i] = destination[i] op source[i] for `count` elements of `type`, unaligned pointers allowed. Sums round
-/// to nearest even and keep subnormals (f32 too: observed on an H200). Precondition: check_reduction passed.
+/// to nearest even and keep subnormals (f32 too: observed on an H200), except that the _FTZ types flush operands and
+/// sum; tf32 types add as f32. Precondition: check_reduction passed.
 void reduce_elements(BulkReduction operation, TensorDataType type, std::byte* destination, const std::byte* source,
                      std::size_t count);
 
@@ -91,15 +100,16 @@ struct BoxRun {
   std::uint32_t bytes = 0;
 };
 
-/// Calls `visit` for every in-bounds run, in increasing shared order, for bounds checks and the hazard checker. A run
+/// Calls `visit` for every run that memory sees, in increasing shared order, for bounds checks and the hazard checker;
+/// for stores it includes the padding written (see store_box). A run
 /// covers at most one row. With a swizzle the runs are single 16-byte chunks (or the in-bounds part of one) unless
 /// `merge_swizzled` is set: then a row that fills its whole swizzle span is one run, whose bytes are exchanged as a
 /// set, not in order.
-void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, std::uint32_t shared_address,
-                      bool merge_swizzled, const std::function<void(const BoxRun&)>& visit);
+void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,
+                      std::uint32_t shared_address, bool merge_swizzled, const std::function<void(const BoxRun&)>& visit);
 
-/// Calls `visit(global_address, bytes)` for the in-bounds global ranges, rows that touch merged into one.
-void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates,
+/// Calls `visit(global_address, bytes)` for the global ranges read or written, rows that touch merged into one.
+void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,
                            const std::function<void(std::uint64_t, std::uint64_t)>& visit);
 
 }  // namespace ptxbench::emulator

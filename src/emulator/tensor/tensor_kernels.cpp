@@ -431,7 +431,8 @@ bool exponents(const float* values, std::size_t count, int smallest, std::int16_
 }
 
 /// The largest exponent of each lane; false when a lane cannot be handled by float arithmetic.
-bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned words, const float* c, __m256i* largest) {
+bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned words, const float* c,
+                       int smallest_c_exponent, __m256i* largest) {
   __m256i low = _mm256_set1_epi16(2 * kZeroExponent);
   __m256i high = low;
   for (unsigned word = 0; word < words; ++word) {
@@ -448,7 +449,7 @@ bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned wo
   for (unsigned i = 0; i < 4; ++i) {
     const __m256i bits = load_256(c + 8 * i);
     const __m256i biased = _mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(0xff));
-    const __m256i exponent = _mm256_max_epi32(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)), _mm256_set1_epi32(-126));
+    const __m256i exponent = _mm256_max_epi32(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)), _mm256_set1_epi32(smallest_c_exponent));
     const __m256i zero = _mm256_cmpeq_epi32(_mm256_slli_epi32(bits, 1), _mm256_setzero_si256());
     const __m256i of_c = _mm256_blendv_epi8(exponent, _mm256_set1_epi32(kZeroExponent), zero);
     const __m256i top = _mm256_max_epi32(_mm256_cvtepi16_epi32(quarters[i]), of_c);
@@ -468,9 +469,10 @@ __m256d power_of_two(__m128i exponent) {
 }
 
 bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b, const std::int16_t* b_exponents,
-                unsigned words, const float* c, int fraction_bits, int result_bits, double* sums, float* cut) {
+                unsigned words, const float* c, int smallest_c_exponent, int fraction_bits, int result_bits, double* sums,
+                float* cut) {
   __m256i largest[4];
-  if (!largest_exponents(a_exponents, b_exponents, words, c, largest)) {
+  if (!largest_exponents(a_exponents, b_exponents, words, c, smallest_c_exponent, largest)) {
     return false;
   }
   __m256 scale[4];

@@ -43,6 +43,24 @@ void reduce_integers(BulkReduction operation, std::byte* destination, const std:
   }
 }
 
+float flush_subnormal(float value) {
+  return (f32_to_bits(value) & 0x7f800000U) == 0 ? std::copysign(0.0F, value) : value;
+}
+
+float add_f32(float a, float b) {
+  const float sum = a + b;
+  return std::isnan(sum) ? bits_to_f32(0x7fffffffU) : sum;
+}
+
+// A NaN operand passes through unchanged, the new value's first (observed; x86 would quiet it).
+std::uint64_t add_f64(std::uint64_t a, std::uint64_t b) {
+  const auto is_nan = [](std::uint64_t bits) { return (bits << 1) > 0xffe0'0000'0000'0000ULL; };
+  if (is_nan(a) || is_nan(b)) {
+    return is_nan(b) ? b : a;
+  }
+  return std::bit_cast<std::uint64_t>(std::bit_cast<double>(a) + std::bit_cast<double>(b));
+}
+
 // PTX min/max: a NaN operand gives the other one, -0 is below +0.
 double ptx_min(double a, double b) {
   if (std::isnan(a)) {
@@ -100,6 +118,8 @@ Result<void> check_reduction(BulkReduction operation, TensorDataType type) {
       break;
     case TensorDataType::f32:
     case TensorDataType::f32_ftz:
+    case TensorDataType::tf32:
+    case TensorDataType::tf32_ftz:
     case TensorDataType::f64: allowed = operation == BulkReduction::add; break;
     default: break;
   }
@@ -121,15 +141,14 @@ void reduce_elements(BulkReduction operation, TensorDataType type, std::byte* de
     case TensorDataType::f16: reduce_halves<FloatFormat::f16>(operation, destination, source, count); return;
     case TensorDataType::bf16: reduce_halves<FloatFormat::bf16>(operation, destination, source, count); return;
     case TensorDataType::f32:
+    case TensorDataType::tf32: combine_all<float>(destination, source, count, add_f32); return;
     case TensorDataType::f32_ftz:
+    case TensorDataType::tf32_ftz:
       combine_all<float>(destination, source, count, [](float a, float b) {
-        const float sum = a + b;
-        return std::isnan(sum) ? bits_to_f32(0x7fffffffU) : sum;
+        return flush_subnormal(add_f32(flush_subnormal(a), flush_subnormal(b)));
       });
       return;
-    case TensorDataType::f64:
-      combine_all<double>(destination, source, count, [](double a, double b) { return a + b; });
-      return;
+    case TensorDataType::f64: combine_all<std::uint64_t>(destination, source, count, add_f64); return;
     default: assert(false && "check_reduction refuses this type"); return;
   }
 }

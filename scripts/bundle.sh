@@ -17,16 +17,17 @@ mkdir -p "$dest"/{bin,lib/system,scripts}
 
 # Programs: the one, and the tests and benchmarks.
 programs=()
-for file in build/ptxbench build/*_test build/*_bench; do
+for file in build/ptxbench build/ptxbench-runner build/*_test build/*_bench; do
   [ -f "$file" ] && [ -x "$file" ] || continue
   cp "$file" "$dest/bin/"
   programs+=("$dest/bin/$(basename "$file")")
 done
 # Libraries of our own: one folder each, as in the build folder.
 [ ! -d build/lib ] || cp -r build/lib/. "$dest/lib/"
-mapfile -t own < <(find "$dest/lib" -name '*.so*' -type f)
+[ ! -d build/cuda_shim ] || cp -r build/cuda_shim "$dest/bin/"
+mapfile -t own < <(find "$dest/lib" "$dest/bin/cuda_shim" -name '*.so*' -type f 2>/dev/null)
 
-for file in "${programs[@]}" "${own[@]}"; do
+for file in "${programs[@]}"; do
   ldd "$file" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | while read -r library; do
   base=$(basename "$library")
@@ -41,11 +42,13 @@ strip --strip-unneeded "${programs[@]}" "$dest"/lib/system/*
 # CUDA's libraries must never be found by accident.
 for file in "${programs[@]}"; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib/system' "$file"; done
 for file in "$dest"/lib/system/*; do patchelf --force-rpath --set-rpath '$ORIGIN' "$file"; done
-for file in "${own[@]}"; do patchelf --force-rpath --set-rpath '$ORIGIN/../system' "$file"; done
+# Libraries of our own that candidates load keep to themselves what they need: they have no path to lib/system.
 
 for folder in problems examples knowledge; do
   [ ! -d "$folder" ] || cp -r "$folder" "$dest/"
 done
+# The headers that candidates are compiled with.
+[ ! -d src/candidate/include ] || { mkdir -p "$dest/src/candidate" && cp -r src/candidate/include "$dest/src/candidate/"; }
 # What the test programs read: everything in tests/ but their sources.
 find tests -type f ! -name '*.cpp' ! -name '*.h' ! -name CMakeLists.txt -print0 | xargs -0 -r cp --parents -t "$dest"
 cp README.md LICENSE "$dest/"

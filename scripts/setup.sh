@@ -153,3 +153,5 @@ if [ -z "$TOOLKIT" ]; then
   TOOLKIT=$DEPS/cuda
 fi
 install_cuda_tools "$TOOLKIT"
+# For the build, which needs the headers of the same toolkit.
+[ "$(cat "$DEPS/toolkit" 2>/dev/null)" = "$TOOLKIT" ] || echo "$TOOLKIT" >"$DEPS/toolkit"

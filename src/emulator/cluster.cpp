@@ -10,8 +10,8 @@ namespace ptxbench::emulator {
 namespace {
 
 constexpr int32_t kQuantum = 100'000;
-/// Fruitless rounds before a cluster counts as stuck: barriers and mbarriers need one round of time-outs; loops that poll
-/// memory get time for bounded spinning (a counter is not visible as progress).
+/// Fruitless rounds before a cluster counts as stuck: barriers and mbarriers need one round of time-outs; loops that
+/// poll memory get time for bounded spinning (a counter is not visible as progress).
 constexpr uint32_t kBarrierPatience = 3;
 constexpr uint32_t kPollPatience = 20'000;
 
@@ -43,7 +43,8 @@ bool try_rendezvous(Warp& warp, size_t index) {
   uint32_t together = f.mask;
   for (size_t i = 0; i < warp.fragments.size(); ++i) {
     const Fragment& other = warp.fragments[i];
-    if (i != index && other.state == f.state && other.pc == f.pc && other.frame == f.frame && other.wait_mask == f.wait_mask) {
+    if (i != index && other.state == f.state && other.pc == f.pc && other.frame == f.frame &&
+        other.wait_mask == f.wait_mask) {
       together |= other.mask;
     }
   }
@@ -63,7 +64,8 @@ bool try_rendezvous(Warp& warp, size_t index) {
   const uint32_t wait_mask = f.wait_mask;
   int32_t join = f.join;
   if (joins_equal == 0) {
-    // Different enclosing joins: lanes that meet at a `.sync` instruction from different control paths leave those joins.
+    // Different enclosing joins: lanes that meet at a `.sync` instruction from different control paths leave those
+    // joins.
     join = -1;
     warp.make_general();
     pc = warp.fragments[index].pc;
@@ -87,17 +89,29 @@ bool wake(Warp& warp, size_t index) {
   Fragment& f = warp.fragments[index];
   bool ready = false;
   switch (f.state) {
-    case FragmentState::ready: return true;
-    case FragmentState::barrier: ready = warp.cta->barriers[f.wait_id].generation != f.wait_generation; break;
+    case FragmentState::ready:
+      return true;
+    case FragmentState::barrier:
+      ready = warp.cta->barriers[f.wait_id].generation != f.wait_generation;
+      break;
     case FragmentState::mbarrier:
       ready = f.timed_out || mbarrier_phase_done(*warp.cluster, f.wait_address, f.wait_parity);
       break;
-    case FragmentState::cluster_barrier: ready = warp.cluster->barrier.generation != f.wait_generation; break;
-    case FragmentState::async_group: ready = async_group_done(warp, f); break;
-    case FragmentState::register_pool: ready = registers_available(warp, f); break;
-    case FragmentState::grid_dependency: ready = true; break;
+    case FragmentState::cluster_barrier:
+      ready = warp.cluster->barrier.generation != f.wait_generation;
+      break;
+    case FragmentState::async_group:
+      ready = async_group_done(warp, f);
+      break;
+    case FragmentState::register_pool:
+      ready = registers_available(warp, f);
+      break;
+    case FragmentState::grid_dependency:
+      ready = true;
+      break;
     case FragmentState::warp_sync:
-    case FragmentState::rendezvous: return try_rendezvous(warp, index);
+    case FragmentState::rendezvous:
+      return try_rendezvous(warp, index);
   }
   if (ready) f.state = FragmentState::ready;
   return ready;
@@ -131,9 +145,10 @@ void run_warp(Warp& warp, RoundResult& result) {
     warp.load_fragment(next);
     const uint64_t progress = warp.cluster->progress;
     warp.quantum = kQuantum;
+    warp.forfeited = 0;
     const uint64_t old_hash = warp.fragments[next].poll_hash;
     run_loop(warp);
-    warp.cluster->instructions += static_cast<uint64_t>(std::max<int32_t>(0, kQuantum - warp.quantum));
+    warp.cluster->instructions += static_cast<uint64_t>(std::max<int32_t>(0, kQuantum - warp.quantum - warp.forfeited));
     if (warp.stop == Stop::fault) return;
     if (warp.stop == Stop::yield || warp.stop == Stop::blocked) {
       Fragment& f = warp.fragments[warp.current];
@@ -276,12 +291,13 @@ ClusterStatus run_cluster(Cluster& cluster, unsigned rounds) {
       cluster.fruitless_rounds = 0;
       continue;
     }
-    // Nothing moved. Lanes that wait for diverged siblings may go ahead (independent thread scheduling promises progress),
-    // and suspended try_waits may return false.
+    // Nothing moved. Lanes that wait for diverged siblings may go ahead (independent thread scheduling promises
+    // progress), and suspended try_waits may return false.
     bool released = false;
     for (Warp& warp : cluster.warps) {
       for (size_t j = 0; j < warp.joins.size(); ++j) {
-        if (warp.joins[j].in_use && warp.joins[j].arrived != 0 && warp.joins[j].pending != 0 && !warp.joins[j].is_call) {
+        if (warp.joins[j].in_use && warp.joins[j].arrived != 0 && warp.joins[j].pending != 0 &&
+            !warp.joins[j].is_call) {
           warp.make_general();
           warp.release_join(static_cast<int32_t>(j));
           released = true;
@@ -327,7 +343,8 @@ Fault describe_deadlock(Cluster& cluster) {
             if (barrier.arrived[w] != 0) ++arrived;
           }
           what = barrier.expected != 0
-                     ? fmt::format("for barrier {} ({} warps arrived, {} threads expected)", f.wait_id, arrived, barrier.expected)
+                     ? fmt::format("for barrier {} ({} warps arrived, {} threads expected)", f.wait_id, arrived,
+                                   barrier.expected)
                      : fmt::format("for barrier {} ({} of {} warps arrived)", f.wait_id, arrived, warp.cta->live_warps);
           break;
         }
@@ -342,17 +359,25 @@ Fault describe_deadlock(Cluster& cluster) {
           break;
         case FragmentState::warp_sync:
         case FragmentState::rendezvous:
-          what = fmt::format("for lanes {:#010x} of its warp to reach this instruction", f.wait_mask & warp.live & ~f.mask);
+          what = fmt::format("for lanes {:#010x} of its warp to reach this instruction",
+                             f.wait_mask & warp.live & ~f.mask);
           break;
-        case FragmentState::register_pool: what = "for registers (setmaxnreg.inc)"; break;
+        case FragmentState::register_pool:
+          what = "for registers (setmaxnreg.inc)";
+          break;
         case FragmentState::async_group:
           what = "for the other warps of its warpgroup to issue and commit the same wgmma group";
           fault.rule = "wgmma.partial";
           break;
-        case FragmentState::grid_dependency: what = "for the preceding grid"; break;
-        case FragmentState::ready: what = "in a loop that polls memory nobody changes"; break;
+        case FragmentState::grid_dependency:
+          what = "for the preceding grid";
+          break;
+        case FragmentState::ready:
+          what = "in a loop that polls memory nobody changes";
+          break;
       }
-      const std::string at = place.line != 0 ? fmt::format("{}:{}", place.file, place.line) : fmt::format("PTX line {}", place.ptx_line);
+      const std::string at =
+          place.line != 0 ? fmt::format("{}:{}", place.file, place.line) : fmt::format("PTX line {}", place.ptx_line);
       Group& group = groups[{warp.cta->rank, fmt::format("{} at {} ({})", what, at, place.instruction)}];
       group.warps.push_back(warp.index);
       group.lanes |= f.mask;
@@ -377,10 +402,11 @@ Fault describe_deadlock(Cluster& cluster) {
       i = j;
     }
     const Cta& cta = cluster.ctas[key.first];
-    fault.message += fmt::format("\n  CTA ({},{},{}) warp {} lanes {:#010x} waits {}", cta.id[0], cta.id[1], cta.id[2], warps,
-                                 group.lanes, key.second);
+    fault.message += fmt::format("\n  CTA ({},{},{}) warp {} lanes {:#010x} waits {}", cta.id[0], cta.id[1], cta.id[2],
+                                 warps, group.lanes, key.second);
   }
-  fault.remedy = "find who should have arrived or sent the bytes: compare the barrier's counts with the arrivals the code makes";
+  fault.remedy =
+      "find who should have arrived or sent the bytes: compare the barrier's counts with the arrivals the code makes";
   return fault;
 }
 

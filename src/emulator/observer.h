@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-/// What a tool may watch while kernels execute: the boundary between the emulator, which executes, and the checker, which
-/// judges. The emulator fills these plain structs; they hold no emulator types, so race logic can be tested alone.
-/// The contract (when each event is sent, in what order, and what a tool may rely on) is docs/memory-model.md.
+/// What a tool may watch while kernels execute: the boundary between the emulator, which executes, and the checker,
+/// which judges. The emulator fills these plain structs; they hold no emulator types, so race logic can be tested
+/// alone. The contract (when each event is sent, in what order, and what a tool may rely on) is docs/memory-model.md.
 namespace ptxbench::emulator {
 
 enum class Space : uint8_t { global, shared, local, constant, param, tensor_map, registers };
@@ -70,24 +70,43 @@ struct BarrierEvent {
   uint32_t id = 0;          ///< named barrier 0..15
   uint64_t generation = 0;  ///< number of completed phases of this barrier before this event
   bool aligned = false;
-  Semantics semantics{};    ///< cluster barriers: release / acquire / relaxed
+  Semantics semantics{};  ///< cluster barriers: release / acquire / relaxed
 };
 
-enum class MbarrierAction : uint8_t { init, invalidate, arrive, arrive_drop, expect_tx, complete_tx, wait_success, wait_failure };
+enum class MbarrierAction : uint8_t {
+  init,
+  invalidate,
+  arrive,
+  arrive_drop,
+  expect_tx,
+  complete_tx,
+  wait_success,
+  wait_failure
+};
 struct MbarrierEvent {
   Agent agent;
   Site site;
   MbarrierAction action{};
-  uint64_t address = 0;   ///< cluster shared address
-  uint32_t count = 0;     ///< arrivals, or the initial count
-  int64_t bytes = 0;      ///< transaction bytes
-  uint64_t phase = 0;     ///< phases completed before this event
+  uint64_t address = 0;  ///< cluster shared address
+  uint32_t count = 0;    ///< arrivals, or the initial count
+  int64_t bytes = 0;     ///< transaction bytes
+  uint64_t phase = 0;    ///< phases completed before this event
   Semantics semantics{};
   Scope scope{};
   uint64_t completed_by = 0;  ///< complete_tx: id of the asynchronous operation, 0 if a thread did it
 };
 
-enum class AsyncKind : uint8_t { cp_async, bulk_copy, tensor_copy, bulk_reduce, tensor_reduce, wgmma, st_async, red_async, prefetch };
+enum class AsyncKind : uint8_t {
+  cp_async,
+  bulk_copy,
+  tensor_copy,
+  bulk_reduce,
+  tensor_reduce,
+  wgmma,
+  st_async,
+  red_async,
+  prefetch
+};
 enum class Completion : uint8_t { none, mbarrier, bulk_group, cp_async_group, wgmma_group };
 
 /// An asynchronous operation was issued. Its effects happen at on_async_effect; ranges are valid during the call only.
@@ -100,10 +119,24 @@ struct AsyncIssueEvent {
   uint64_t completion_target = 0;  ///< mbarrier address, or index of the group the operation belongs to
   Space source_space{}, destination_space{};
   std::span<const ByteRange> reads, writes;
-  uint64_t tensor_map = 0;         ///< generic address of the tensor map read through its proxy, 0 if none
+  uint64_t tensor_map = 0;  ///< generic address of the tensor map read through its proxy, 0 if none
+  /// How a tile lies in shared memory: [0] of a tensor copy's box or of wgmma's A, [1] of wgmma's B.
+  struct TileLayout {
+    uint32_t swizzle_bytes = 0;  ///< 0, 32, 64 or 128
+    uint32_t row_bytes = 0;      ///< tensor copies: bytes of the box's innermost dimension
+    bool mn_major = false;       ///< wgmma: transposed operand
+  };
+  TileLayout layout[2];
+  /// wgmma only. `reads` holds the shared bytes of A (the first `a_reads` ranges, none when A is in registers), then of
+  /// B; `writes` the accumulators in Space::registers, where a register's address is its offset in the warp's register
+  /// file.
+  uint32_t a_reads = 0;
+  std::span<const ByteRange> register_reads;  ///< A fragments in registers
+  bool accumulates = true;                    ///< false: scale-d is 0, the accumulators' old values are not used
 };
 enum class AsyncEffect : uint8_t { reads_done, writes_done };
-/// A thread learned that groups up to and including `group` are complete (`reads_only`: `.read` waits free sources only).
+/// A thread learned that groups up to and including `group` are complete (`reads_only`: `.read` waits free sources
+/// only).
 struct GroupWaitEvent {
   Agent agent;
   Site site;

@@ -78,6 +78,7 @@ struct Warp {
   std::byte* regs = nullptr;
   uint32_t mask = kFullMask;         ///< active lanes of the running fragment
   int32_t quantum = 0;
+  int32_t forfeited = 0;             ///< part of the quantum given up without executing anything
   /// The CTA's own shared memory for the short paths of isa/memory.cpp: a 32-bit shared address a is good for n bytes if
   /// (a - shared_begin) + n <= shared_span; its host address is shared_origin + a.
   uint32_t shared_begin = 0;
@@ -131,11 +132,15 @@ struct Warp {
   /// Blocks the running fragment; it resumes at `next` once the scheduler finds the condition fulfilled.
   const Inst* block(FragmentState state, const Inst* next);
   void side_effect();
+  void forfeit(int32_t turns) {
+    quantum -= turns;
+    forfeited += turns;
+  }
   /// Marks a polling operation: what it read decides whether the warp is waiting (docs/memory-model.md, "Waiting").
   void poll(uint64_t hash) {
     polled = true;
     poll_hash = (poll_hash ^ hash) * 0x9e3779b97f4a7c15ull;
-    quantum = 0;
+    forfeit(quantum);
   }
 
   Fragment& fragment() { return fragments[current]; }

@@ -40,13 +40,14 @@ struct GroupOp {
   GroupFamily family{};
   uint64_t keep = 0;  ///< groups that may stay in flight
   bool reads_only = false;
-  bool all = false;   ///< wait_all: the open group too
+  bool all = false;  ///< wait_all: the open group too
 };
 
 const Inst* commit_group(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const GroupOp*>(inst.extra);
   if (Observer* observer = warp.cluster->launch->observer) {
-    for (const auto& [group, lanes] : lanes_by(warp.mask, [&](unsigned lane) { return open_group(warp, op.family, lane); })) {
+    for (const auto& [group, lanes] :
+         lanes_by(warp.mask, [&](unsigned lane) { return open_group(warp, op.family, lane); })) {
       observer->on_group_commit(agent_of(warp, lanes), site_of(warp, inst), completion_of(op.family), group);
     }
   }
@@ -77,9 +78,11 @@ const Inst* wait_group(Warp& warp, const Inst& inst) {
     const uint64_t committed = groups.retired + groups.committed.size();
     through[lane] = committed > op.keep ? committed - op.keep : 0;
     size_t complete = 0;
-    while (complete < groups.committed.size() && groups.retired + complete < through[lane]) finish(groups.committed[complete++]);
+    while (complete < groups.committed.size() && groups.retired + complete < through[lane])
+      finish(groups.committed[complete++]);
     if (!op.reads_only) {
-      groups.committed.erase(groups.committed.begin(), groups.committed.begin() + static_cast<std::ptrdiff_t>(complete));
+      groups.committed.erase(groups.committed.begin(),
+                             groups.committed.begin() + static_cast<std::ptrdiff_t>(complete));
       groups.retired += complete;
     }
     if (op.all) {
@@ -107,7 +110,8 @@ const Inst* wait_group(Warp& warp, const Inst& inst) {
 
 uint64_t open_group(const Warp& warp, GroupFamily family, unsigned lane) {
   const ThreadAsyncState& state = warp.async[lane];
-  return family == GroupFamily::cp_async ? state.cp_async_retired + state.cp_async.size() : state.bulk_retired + state.bulk.size();
+  return family == GroupFamily::cp_async ? state.cp_async_retired + state.cp_async.size()
+                                         : state.bulk_retired + state.bulk.size();
 }
 
 void join_group(Warp& warp, GroupFamily family, uint32_t lanes, const std::shared_ptr<AsyncOperation>& operation) {
@@ -152,6 +156,7 @@ void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const Issue
   event.reads = reads;
   event.writes = writes;
   event.tensor_map = description.tensor_map;
+  event.layout[0] = {description.swizzle_bytes, description.row_bytes, false};
   observer->on_async_issue(event);
 }
 

@@ -4,8 +4,9 @@
 
 #include "emulator/isa/engine.h"
 
-/// Per-thread groups of cp.async and of bulk copies (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy",
-/// "Completion mechanisms"). Waiting for a group completes what is still in flight: as late as the program allows.
+/// Per-thread groups of cp.async and of bulk copies (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous
+/// copy", "Completion mechanisms"). Waiting for a group completes what is still in flight: as late as the program
+/// allows.
 namespace ptxbench::emulator {
 
 enum class GroupFamily : uint8_t { cp_async, bulk };
@@ -28,6 +29,7 @@ struct IssueDescription {
   uint64_t completion_target = 0;
   Space source{}, destination{};
   uint64_t tensor_map = 0;
+  uint32_t swizzle_bytes = 0, row_bytes = 0;  ///< of a tensor copy's box in shared memory
 };
 void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const IssueDescription& description,
                 std::span<const ByteRange> reads, std::span<const ByteRange> writes);

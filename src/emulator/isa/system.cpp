@@ -15,7 +15,8 @@ using ptx::Type;
 
 namespace {
 
-// --- fences: one run of the emulator is sequentially consistent, so they only tell the observer --------------------------
+// --- fences: one run of the emulator is sequentially consistent, so they only tell the observer
+// --------------------------
 
 struct FenceOp {
   FenceKind kind{};
@@ -54,7 +55,8 @@ const Inst* fence(Warp& warp, const Inst& inst) {
     if (op.has_map) {
       const uint64_t address = lane_address(warp, op.map, first_lane(left));
       group = 0;
-      for_each_lane(left, [&](unsigned lane) { group |= lane_address(warp, op.map, lane) == address ? 1u << lane : 0; });
+      for_each_lane(left,
+                    [&](unsigned lane) { group |= lane_address(warp, op.map, lane) == address ? 1u << lane : 0; });
       event.tensor_map = {locate(op.map.space, address).address, 128};
     }
     event.agent = agent_of(warp, group);
@@ -129,7 +131,8 @@ void bind_proxy_fence(Decoder& decoder, const ptx::Instruction& instruction) {
   emit_fence(decoder, std::move(op));
 }
 
-// --- grid dependencies: launches of the emulator run one after another, so the predecessor is complete -------------------
+// --- grid dependencies: launches of the emulator run one after another, so the predecessor is complete
+// -------------------
 
 const Inst* grid_dependency(Warp& warp, const Inst& inst) {
   if (Observer* observer = warp.cluster->launch->observer) {
@@ -148,17 +151,19 @@ void bind_grid_dependency(Decoder& decoder, const ptx::Instruction& instruction)
   decoder.emit({&grid_dependency, &grid_dependency}).aux = instruction.has(Mod::wait) ? 1 : 0;
 }
 
-// --- nanosleep ----------------------------------------------------------------------------------------------------------
+// --- nanosleep
+// ----------------------------------------------------------------------------------------------------------
 
 const Inst* nanosleep(Warp& warp, const Inst& inst) {
-  // Time is not modelled. Sleeping uses up a part of the warp's turn; it is neither progress nor a sign of waiting, which
-  // only the reads around it show.
-  warp.quantum -= 256;
+  // Time is not modelled. Sleeping uses up a part of the warp's turn; it is neither progress nor a sign of waiting,
+  // which only the reads around it show.
+  warp.forfeit(256);
   return &inst + 1;
 }
 void bind_nanosleep(Decoder& decoder, const ptx::Instruction&) { decoder.emit({&nanosleep, &nanosleep}); }
 
-// --- setmaxnreg ---------------------------------------------------------------------------------------------------------
+// --- setmaxnreg
+// ---------------------------------------------------------------------------------------------------------
 
 const Inst* set_registers(Warp& warp, const Inst& inst) {
   const auto wanted = static_cast<uint32_t>(inst.imm);
@@ -166,9 +171,10 @@ const Inst* set_registers(Warp& warp, const Inst& inst) {
   if (warp.registers_per_thread == 0) return &inst + 1;  // entry_registers(): ptxas ignores the instruction
   const uint32_t current = warp.registers_per_thread;
   if (increase ? wanted < current : wanted > current) {
-    return warp.fault(inst, "launch.setmaxnreg",
-                      fmt::format("setmaxnreg.{} to {} registers, but the warp holds {}", increase ? "inc" : "dec", wanted, current),
-                      "use .dec to a smaller and .inc to a larger count than the warp holds (launch bounds decide the first)");
+    return warp.fault(
+        inst, "launch.setmaxnreg",
+        fmt::format("setmaxnreg.{} to {} registers, but the warp holds {}", increase ? "inc" : "dec", wanted, current),
+        "use .dec to a smaller and .inc to a larger count than the warp holds (launch bounds decide the first)");
   }
   if (increase) {
     const uint32_t needed = (wanted - current) * kLanes;
@@ -195,7 +201,8 @@ void bind_set_registers(Decoder& decoder, const ptx::Instruction& instruction) {
   inst.aux = instruction.has(Mod::inc) ? 1 : 0;
 }
 
-// --- caches: hints without effect on values -----------------------------------------------------------------------------
+// --- caches: hints without effect on values
+// -----------------------------------------------------------------------------
 
 struct CacheOp {
   MemoryOp address;
@@ -210,8 +217,8 @@ const Inst* cache_hint(Warp& warp, const Inst& inst) {
   return resolve_lanes(warp, inst, op.address, pointers, op.alignment) ? &inst + 1 : nullptr;
 }
 
-/// discard.L2 makes the 128 bytes indeterminate: leaving them as they are is one of the allowed outcomes, and the observer
-/// learns of a write.
+/// discard.L2 makes the 128 bytes indeterminate: leaving them as they are is one of the allowed outcomes, and the
+/// observer learns of a write.
 const Inst* discard(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const CacheOp*>(inst.extra);
   LanePointers pointers;
@@ -249,7 +256,9 @@ uint32_t entry_registers(const ptx::Function& kernel) {
   return std::min(255u, DeviceLimits::kRegistersPerSm / (rounded * std::max(1u, kernel.minnctapersm))) / 8 * 8;
 }
 
-bool registers_available(const Warp& warp, const Fragment& fragment) { return warp.cta->register_pool >= fragment.wait_id; }
+bool registers_available(const Warp& warp, const Fragment& fragment) {
+  return warp.cta->register_pool >= fragment.wait_id;
+}
 
 void register_system(BinderTable& table) {
   table.set(Op::fence, &bind_fence);

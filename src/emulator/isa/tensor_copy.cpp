@@ -4,8 +4,8 @@
 #include "emulator/isa/mbarrier.h"
 #include "emulator/tensor/tensor_map.h"
 
-/// Tensor copies by the TMA unit and device-side edits of tensor maps (PTX ISA, "Data Movement and Conversion Instructions:
-/// Tensor copy", "Tensormap Manipulation Instructions").
+/// Tensor copies by the TMA unit and device-side edits of tensor maps (PTX ISA, "Data Movement and Conversion
+/// Instructions: Tensor copy", "Tensormap Manipulation Instructions").
 namespace ptxbench::emulator {
 
 using ptx::Mod;
@@ -40,7 +40,8 @@ struct TensorCopy {
 
   void run_load(Cluster& cluster) {
     for (const SharedTarget& target : targets) {
-      load_box(map, coordinates, {target.cta->shared, target.cta->shared_bytes}, offset_of(target.address), GlobalWindow{});
+      load_box(map, coordinates, {target.cta->shared, target.cta->shared_bytes}, offset_of(target.address),
+               GlobalWindow{});
       ++target.cta->shared_version;
     }
     send_effect(cluster, id, AsyncEffect::reads_done);
@@ -72,10 +73,11 @@ bool read_map(Warp& warp, const Inst& inst, const MemoryOp& operand, unsigned la
   address = lane_address(warp, operand, lane);
   const Located where = locate(StateSpace::generic, address);
   if (where.space != Space::global) {
-    warp.fault(inst, "tma.tensor-map",
-               fmt::format("the tensor map at {:#x} lies in {} memory; it must be in parameter, constant or global memory", address,
-                           where.space == Space::shared ? "shared" : "local"),
-               "pass it as a `const __grid_constant__ CUtensorMap` parameter and use its address", address, 1u << lane);
+    warp.fault(
+        inst, "tma.tensor-map",
+        fmt::format("the tensor map at {:#x} lies in {} memory; it must be in parameter, constant or global memory",
+                    address, where.space == Space::shared ? "shared" : "local"),
+        "pass it as a `const __grid_constant__ CUtensorMap` parameter and use its address", address, 1u << lane);
     return false;
   }
   if (address % kTensorMapAlignment != 0) {
@@ -87,7 +89,8 @@ bool read_map(Warp& warp, const Inst& inst, const MemoryOp& operand, unsigned la
   if (bytes == nullptr) return false;
   auto result = read_tensor_map(bytes);
   if (!result) {
-    warp.fault(inst, "tma.tensor-map", fmt::format("the tensor map at {:#x} cannot be used: {}", address, result.error().message),
+    warp.fault(inst, "tma.tensor-map",
+               fmt::format("the tensor map at {:#x} cannot be used: {}", address, result.error().message),
                "encode the map with cuTensorMapEncodeTiled and pass the encoded object unchanged", address, 1u << lane);
     return false;
   }
@@ -107,8 +110,13 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
   if (!shared_operand(warp, inst, op.shared, lane, own, op.load ? "destination" : "source", shared)) return false;
   if (op.load && !shared_operand(warp, inst, op.barrier, lane, false, "mbarrier", barrier)) return false;
   if (auto checked = check_box(copy->map, rank, TensorCopy::offset_of(shared), warp.cta->shared_bytes); !checked) {
-    warp.fault(inst, "tma.box", checked.error().message, "compare the encode arguments with the instruction and its shared buffer",
-               shared, 1u << lane);
+    warp.fault(inst, "tma.box", checked.error().message,
+               "compare the encode arguments with the instruction and its shared buffer", shared, 1u << lane);
+    return false;
+  }
+  const BoxDirection direction = op.load ? BoxDirection::load : BoxDirection::store;
+  if (auto checked = check_coordinates(copy->map, copy->coordinates, direction); !checked) {
+    warp.fault(inst, "tma.coordinates", checked.error().message, "move the box: see the rule", shared, 1u << lane);
     return false;
   }
   const BoxGeometry geometry = box_geometry(copy->map);
@@ -120,27 +128,31 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
   copy->reduction = op.reduction;
   if (op.reduces) {
     if (auto allowed = check_reduction(op.reduction, copy->map.data_type); !allowed) {
-      warp.fault(inst, "tma.reduction", allowed.error().message, "use an operation that the tensor map's element type has",
-                 map_address, 1u << lane);
+      warp.fault(inst, "tma.reduction", allowed.error().message,
+                 "use an operation that the tensor map's element type has", map_address, 1u << lane);
       return false;
     }
   }
   if (op.load) {
     const uint32_t mask = op.multicast ? static_cast<uint32_t>(op.cta_mask.get(warp, lane)) & 0xffff : 0;
-    if (!find_targets(warp, inst, lane, shared, geometry.shared_bytes, 128, barrier, op.multicast, mask, copy->targets)) return false;
+    if (!find_targets(warp, inst, lane, shared, geometry.shared_bytes, 128, barrier, op.multicast, mask, copy->targets))
+      return false;
   } else {
-    if (resolve_address(warp, inst, StateSpace::shared_cluster, shared, geometry.shared_bytes, 128, false, lane) == nullptr) {
+    if (resolve_address(warp, inst, StateSpace::shared_cluster, shared, geometry.shared_bytes, 128, false, lane) ==
+        nullptr) {
       return false;
     }
     copy->window = {warp.cta->shared, warp.cta->shared_bytes};
   }
   bool in_memory = true;
-  for_each_global_range(copy->map, copy->coordinates, [&](uint64_t address, uint64_t bytes) {
-    in_memory = in_memory && resolve_address(warp, inst, StateSpace::global, address, bytes, 1, !op.load, lane) != nullptr;
+  for_each_global_range(copy->map, copy->coordinates, direction, [&](uint64_t address, uint64_t bytes) {
+    in_memory =
+        in_memory && resolve_address(warp, inst, StateSpace::global, address, bytes, 1, !op.load, lane) != nullptr;
   });
   if (!in_memory) {
     if (cluster.fault) {
-      cluster.fault->message = fmt::format("the tensor of this tensor map is larger than its memory: {}", cluster.fault->message);
+      cluster.fault->message =
+          fmt::format("the tensor of this tensor map is larger than its memory: {}", cluster.fault->message);
       cluster.fault->remedy = "compare the encoded sizes and strides with the allocation";
     }
     return false;
@@ -155,8 +167,10 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
     description.source = op.load ? Space::global : Space::shared;
     description.destination = op.load ? Space::shared : Space::global;
     description.tensor_map = map_address;
+    description.swizzle_bytes = swizzle_span(copy->map.swizzle);
+    description.row_bytes = geometry.row_bytes;
     std::vector<ByteRange> global, shared_ranges;
-    for_each_global_range(copy->map, copy->coordinates, [&](uint64_t address, uint64_t bytes) {
+    for_each_global_range(copy->map, copy->coordinates, direction, [&](uint64_t address, uint64_t bytes) {
       global.push_back({address, static_cast<uint32_t>(bytes)});
     });
     if (op.load) {
@@ -165,7 +179,7 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
     } else {
       // A store reads only what it does not clip.
       const uint64_t base = uint64_t{warp.cta->rank} << kCtaRankShift;
-      for_each_box_run(copy->map, copy->coordinates, copy->shared_address, true, [&](const BoxRun& run) {
+      for_each_box_run(copy->map, copy->coordinates, direction, copy->shared_address, true, [&](const BoxRun& run) {
         const uint64_t address = base + run.shared_address;
         if (!shared_ranges.empty() && shared_ranges.back().address + shared_ranges.back().bytes == address) {
           shared_ranges.back().bytes += run.bytes;
@@ -174,7 +188,8 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
         }
       });
     }
-    send_issue(cluster, copy->origin, copy->id, description, op.load ? global : shared_ranges, op.load ? shared_ranges : global);
+    send_issue(cluster, copy->origin, copy->id, description, op.load ? global : shared_ranges,
+               op.load ? shared_ranges : global);
   }
   if (op.load) {
     cluster.async.submit(cluster, copy->id, nullptr, [copy](Cluster& c) { copy->run_load(c); });
@@ -210,14 +225,16 @@ void read_tensor_operand(Decoder& decoder, const ptx::Operand& operand, TensorOp
   if (operand.elements.size() < 2) throw std::runtime_error("a tensor operand without coordinates");
   const ptx::Operand& coordinates = operand.elements[1];
   if (coordinates.kind == ptx::OperandKind::vector) {
-    for (const ptx::Operand& element : coordinates.elements) op.coordinates.push_back(value_operand(decoder, element, Type::s32));
+    for (const ptx::Operand& element : coordinates.elements)
+      op.coordinates.push_back(value_operand(decoder, element, Type::s32));
   } else {
     op.coordinates.push_back(value_operand(decoder, coordinates, Type::s32));
   }
 }
 
 void refuse_unmodelled(const ptx::Instruction& instruction) {
-  for (const Mod mod : {Mod::im2col, Mod::im2col_w, Mod::im2col_w_128, Mod::im2col_no_offs, Mod::tile_gather4, Mod::tile_scatter4}) {
+  for (const Mod mod :
+       {Mod::im2col, Mod::im2col_w, Mod::im2col_w_128, Mod::im2col_no_offs, Mod::tile_gather4, Mod::tile_scatter4}) {
     if (instruction.has(mod)) {
       throw std::runtime_error(fmt::format("tensor copies of mode .{} are not modelled", ptx::modifier_text(mod)));
     }
@@ -232,8 +249,9 @@ void bind_tensor(Decoder& decoder, const ptx::Instruction& instruction) {
   op.load = instruction.has(Mod::mbarrier_complete_tx_bytes);
   op.multicast = instruction.has(Mod::multicast_cluster);
   read_tensor_operand(decoder, operands.at(op.load ? 1 : 0), op);
-  op.shared = address_operand(decoder, operands.at(op.load ? 0 : 1), op.load ? instruction.space(0) : StateSpace::shared_cta, 128,
-                              op.load ? AccessKind::write : AccessKind::read);
+  op.shared =
+      address_operand(decoder, operands.at(op.load ? 0 : 1), op.load ? instruction.space(0) : StateSpace::shared_cta,
+                      128, op.load ? AccessKind::write : AccessKind::read);
   if (op.load) op.barrier = address_operand(decoder, operands.at(2), StateSpace::shared_cluster, 8, AccessKind::atomic);
   if (op.multicast) op.cta_mask = value_operand(decoder, operands.at(3), Type::u16);
   if (op.reduces) op.reduction = bulk_reduction(instruction);
@@ -247,7 +265,8 @@ void bind_prefetch(Decoder& decoder, const ptx::Instruction& instruction) {
   decoder.emit({&prefetch_tensor, &prefetch_tensor}).extra = decoder.keep(std::move(op));
 }
 
-// --- device-side edits --------------------------------------------------------------------------------------------------
+// --- device-side edits
+// --------------------------------------------------------------------------------------------------
 
 struct ReplaceOp {
   MemoryOp map;
@@ -266,16 +285,18 @@ const Inst* replace(Warp& warp, const Inst& inst) {
     TensorMap map;
     std::memcpy(&map, bytes, kTensorMapBytes);
     if (map.magic != TensorMap::kMagic) {
-      return warp.fault(inst, "tma.tensor-map", fmt::format("tensormap.replace at {:#x}, where no tensor map is", address),
-                        "copy a tensor map encoded on the host there first, and wait until the copy is visible", address, 1u << lane);
+      return warp.fault(
+          inst, "tma.tensor-map", fmt::format("tensormap.replace at {:#x}, where no tensor map is", address),
+          "copy a tensor map encoded on the host there first, and wait until the copy is visible", address, 1u << lane);
     }
     if (auto done = replace_field(map, op.field, op.ordinal, op.value.get(warp, lane)); !done) {
-      return warp.fault(inst, "tma.tensor-map", done.error().message, "see tensormap.replace for the values a field takes", address,
-                        1u << lane);
+      return warp.fault(inst, "tma.tensor-map", done.error().message,
+                        "see tensormap.replace for the values a field takes", address, 1u << lane);
     }
     std::memcpy(bytes, &map, kTensorMapBytes);
     if (Cta* cta = locate(op.map.space, address).space == Space::shared
-                       ? warp.cluster->cta_of_shared(locate(op.map.space, address).address) : nullptr) {
+                       ? warp.cluster->cta_of_shared(locate(op.map.space, address).address)
+                       : nullptr) {
       ++cta->shared_version;
     }
   }
@@ -290,18 +311,22 @@ void bind_replace(Decoder& decoder, const ptx::Instruction& instruction) {
     TensorMapField field;
     bool has_ordinal;
   };
-  static constexpr Field kFields[] = {
-      {Mod::global_address, TensorMapField::global_address, false}, {Mod::rank, TensorMapField::rank, false},
-      {Mod::box_dim, TensorMapField::box_dim, true},                {Mod::global_dim, TensorMapField::global_dim, true},
-      {Mod::global_stride, TensorMapField::global_stride, true},    {Mod::element_stride, TensorMapField::element_stride, true},
-      {Mod::elemtype, TensorMapField::elemtype, false},             {Mod::interleave_layout, TensorMapField::interleave_layout, false},
-      {Mod::swizzle_mode, TensorMapField::swizzle_mode, false},     {Mod::fill_mode, TensorMapField::fill_mode, false},
-      {Mod::swizzle_atomicity, TensorMapField::swizzle_atomicity, false}};
+  static constexpr Field kFields[] = {{Mod::global_address, TensorMapField::global_address, false},
+                                      {Mod::rank, TensorMapField::rank, false},
+                                      {Mod::box_dim, TensorMapField::box_dim, true},
+                                      {Mod::global_dim, TensorMapField::global_dim, true},
+                                      {Mod::global_stride, TensorMapField::global_stride, true},
+                                      {Mod::element_stride, TensorMapField::element_stride, true},
+                                      {Mod::elemtype, TensorMapField::elemtype, false},
+                                      {Mod::interleave_layout, TensorMapField::interleave_layout, false},
+                                      {Mod::swizzle_mode, TensorMapField::swizzle_mode, false},
+                                      {Mod::fill_mode, TensorMapField::fill_mode, false},
+                                      {Mod::swizzle_atomicity, TensorMapField::swizzle_atomicity, false}};
   for (const Field& field : kFields) {
     if (!instruction.has(field.mod)) continue;
     ReplaceOp op;
-    op.map = address_operand(decoder, instruction.operands.at(0), instruction.space(), static_cast<uint32_t>(kTensorMapBytes),
-                             AccessKind::write);
+    op.map = address_operand(decoder, instruction.operands.at(0), instruction.space(),
+                             static_cast<uint32_t>(kTensorMapBytes), AccessKind::write);
     op.field = field.field;
     if (field.has_ordinal) op.ordinal = static_cast<uint32_t>(instruction.operands.at(1).bits);
     op.value = value_operand(decoder, instruction.operands.at(field.has_ordinal ? 2 : 1),

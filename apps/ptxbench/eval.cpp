@@ -1,0 +1,229 @@
+// ptxbench eval: judges one candidate. Options in, one evaluation out; the rules are in src/evaluation.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "candidate/extraction.h"
+#include "commands.h"
+#include "evaluation/evaluation_text.h"
+#include "evaluation/evaluator.h"
+#include "problem/dataset.h"
+
+namespace ptxbench::app {
+namespace {
+
+struct Options {
+  std::string kernel;
+  std::string problem;
+  std::vector<std::string> data, workloads, axes, require;
+  std::string backend = "auto";
+  std::string completion = "eager";
+  std::string target = "sm_90a";
+  std::optional<unsigned> sample_clusters;
+  std::uint64_t seed = 1, budget = 0;
+  unsigned seeds = 0, threads = 0;
+  double host_seconds = 10;
+  bool full = false, json = false, answer = false, largest = false;
+};
+
+/// The line on a terminal that says what takes so long, kept alive while this thread is busy.
+class Progress {
+ public:
+  Progress() : ticker_([this](std::stop_token stop) { tick(stop); }) {}
+
+  void say(std::string_view state) {
+    const std::lock_guard lock(mutex_);
+    state_ = state;
+  }
+
+ private:
+  void tick(const std::stop_token& stop) {
+    base::ProgressLine line("eval");
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      changed_.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; });
+      line.update(state_);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::string state_ = "starting";
+  std::jthread ticker_;  // last: it uses the others
+};
+
+Result<emulator::CompletionPolicy> parse_completion(const std::string& text) {
+  if (text == "eager") return emulator::CompletionPolicy::eager;
+  if (text == "lazy") return emulator::CompletionPolicy::lazy;
+  if (text == "random") return emulator::CompletionPolicy::random;
+  return input_error("--completion {}: eager, lazy or random", text);
+}
+
+Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOptions& options) {
+  if (text == "target") {
+    options.require_target = true;
+    return {};
+  }
+  if (text.starts_with("speedup=")) {
+    const std::string number = text.substr(8);
+    char* end = nullptr;
+    const double value = std::strtod(number.c_str(), &end);
+    if (!number.empty() && end != nullptr && *end == '\0' && value > 0 && value < 1e6) {
+      options.require_speedup = value;
+      return {};
+    }
+  }
+  return input_error("--require {}: 'target', or 'speedup=' and a positive number", text);
+}
+
+/// The candidate's text: the file itself, or the code in a model's answer.
+Result<std::string> read_candidate(const Options& options) {
+  auto text = base::read_file(options.kernel, std::uint64_t{16} << 20);
+  if (!text) return tl::unexpected<Error>(text.error());
+  if (text->find('\0') != std::string::npos) return input_error("{} is not a text file", options.kernel);
+  const bool named_as_answer = options.kernel.ends_with(".md") || options.kernel.ends_with(".txt");
+  if (!options.answer && !named_as_answer) return text;
+  candidate::Extraction extraction = candidate::extract_candidate(*text);
+  if (!extraction.source) return input_error("{}: {}", options.kernel, extraction.message);
+  return std::move(*extraction.source);
+}
+
+Result<std::vector<problem::Problem>> find_problems(const Options& options) {
+  const auto roots = problem::dataset_roots(options.data);
+  if (!roots) return tl::unexpected<Error>(roots.error());
+  const auto dataset = problem::Dataset::load(*roots);
+  if (!dataset) return tl::unexpected<Error>(dataset.error());
+  const auto definition = dataset->find_definition(options.problem);
+  if (!definition) return tl::unexpected<Error>(definition.error());
+  if (!options.workloads.empty() && !options.axes.empty()) {
+    return input_error("--workload names stored axes and --axis gives others: use one of them");
+  }
+  std::vector<problem::Workload> workloads;
+  if (!options.axes.empty()) {
+    auto workload = dataset->workload_for_axes(**definition, options.axes);
+    if (!workload) return tl::unexpected<Error>(workload.error());
+    workloads.push_back(std::move(*workload));
+  } else if (!options.workloads.empty()) {
+    for (const std::string& uuid : options.workloads) {
+      const auto workload = dataset->find_workload(**definition, uuid);
+      if (!workload) return tl::unexpected<Error>(workload.error());
+      workloads.push_back(**workload);
+    }
+  } else {
+    const auto largest = dataset->largest_workload(**definition);
+    if (!largest) return tl::unexpected<Error>(largest.error());
+    workloads.push_back(**largest);
+  }
+  std::vector<problem::Problem> problems;
+  for (const problem::Workload& workload : workloads) {
+    auto made = problem::make_problem(**definition, workload);
+    if (!made) return tl::unexpected<Error>(made.error());
+    problems.push_back(std::move(*made));
+  }
+  return problems;
+}
+
+Result<evaluation::Evaluation> judge(const Options& options) {
+  evaluation::EvaluateOptions evaluate;
+  if (options.backend == "gpu") {
+    return infrastructure_error("--backend gpu: this build has no GPU backend; use --backend emulator");
+  }
+  if (options.backend != "auto" && options.backend != "emulator") {
+    return input_error("--backend {}: auto, emulator or gpu", options.backend);
+  }
+  if (options.full && options.sample_clusters) return input_error("--full and --sample-clusters exclude each other");
+  for (const std::string& requirement : options.require) {
+    if (auto applied = apply_requirement(requirement, evaluate); !applied)
+      return tl::unexpected<Error>(applied.error());
+  }
+  const auto completion = parse_completion(options.completion);
+  if (!completion) return tl::unexpected<Error>(completion.error());
+  const auto target = candidate::parse_target(options.target);
+  if (!target) return tl::unexpected<Error>(target.error());
+  evaluate.compile.target = *target;
+  evaluate.completion = *completion;
+  evaluate.seed = options.seed;
+  evaluate.seeds = options.seeds;
+  evaluate.threads = options.threads;
+  evaluate.instruction_budget = options.budget;
+  evaluate.sample_clusters = options.sample_clusters;
+  evaluate.full = options.full;
+  evaluate.host.idle = std::chrono::milliseconds(static_cast<std::int64_t>(options.host_seconds * 1000));
+
+  auto source = read_candidate(options);
+  if (!source) return tl::unexpected<Error>(source.error());
+  const auto problems = find_problems(options);
+  if (!problems) return tl::unexpected<Error>(problems.error());
+  auto evaluator = evaluation::Evaluator::create();
+  if (!evaluator) return tl::unexpected<Error>(evaluator.error());
+  Progress progress;
+  evaluate.progress = [&](std::string_view state) { progress.say(state); };
+  return (*evaluator)->evaluate(*source, *problems, evaluate);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, ExitCode& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("eval", "Judge one candidate: compile, execute, compare, count instructions");
+  command->add_option("kernel", options->kernel, "The candidate's .cu file, or a model's answer (.md, .txt)")
+      ->required();
+  command->add_option("-p,--problem", options->problem, "Definition to judge it by")->required();
+  command->add_option("--data", options->data,
+                      "Folder in FlashInfer-Trace layout (repeatable; default: the shipped problems)");
+  command->add_option("--workload", options->workloads, "Stored workload, by uuid or its beginning (repeatable)");
+  command->add_option("--axis", options->axes, "Axis value instead of a stored workload, as M=256 (repeatable)");
+  command->add_option("--backend", options->backend, "auto, emulator or gpu")->capture_default_str();
+  command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)");
+  command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
+  command->add_option("--seeds", options->seeds,
+                      "Runs per workload, each with other inputs (default: two if small, else one)");
+  command->add_option("--sample-clusters", options->sample_clusters,
+                      "Run only the corners of the grid and this many other clusters (default for big problems: 4)");
+  command->add_flag("--full", options->full, "Run every cluster, however big the problem is");
+  command->add_option("--budget", options->budget,
+                      "Warp instructions a launch may take (default: by the problem's size)");
+  command->add_option("--host-seconds", options->host_seconds, "Longest time host code may take between kernels")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command->add_option("--completion", options->completion, "When asynchronous copies finish: eager, lazy or random")
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads of the emulator (default: all cores)");
+  command->add_option("--target", options->target, "Architecture")->capture_default_str();
+  command->add_flag("--answer", options->answer,
+                    "The file is a model's answer whatever its name: take the code out of it");
+  command->add_flag("--json", options->json, "Write one object of schema ptxbench.evaluation/1");
+  command->footer(
+      "Exit code 0: passed. 1: judged and not passed, or a required stage could not be judged. 2: wrong usage or "
+      "input.\n"
+      "3: a tool is missing or the machine failed.");
+  command->callback([options, &exit_code] {
+    const auto evaluation = judge(*options);
+    if (!evaluation) {
+      exit_code = report_error(evaluation.error());
+      return;
+    }
+    if (options->json) {
+      fmt::print("{}\n", evaluation::to_json(*evaluation).dump(2));
+    } else {
+      fmt::print("{}", evaluation::to_text(*evaluation, base::Style(base::use_color(stdout))));
+    }
+    exit_code = evaluation->passed() ? ExitCode::passed : ExitCode::not_passed;
+  });
+}
+
+}  // namespace ptxbench::app

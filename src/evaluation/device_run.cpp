@@ -1,0 +1,256 @@
+#include "evaluation/device_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "cuda_shim/server.h"
+#include "problem/comparison.h"
+#include "problem/parallel.h"
+
+namespace ptxbench::evaluation {
+namespace {
+
+namespace abi = candidate::abi;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kPage = 4096;
+constexpr int kGuardByte = 0xc5;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+abi::Dtype abi_dtype(problem::Dtype dtype) {
+  using enum problem::Dtype;
+  switch (dtype) {
+    case float32:
+      return {abi::DtypeCode::floating, 32, 1};
+    case float16:
+      return {abi::DtypeCode::floating, 16, 1};
+    case bfloat16:
+      return {abi::DtypeCode::bfloat, 16, 1};
+    case float8_e4m3fn:
+      return {abi::DtypeCode::float8_e4m3fn, 8, 1};
+    case float8_e5m2:
+      return {abi::DtypeCode::float8_e5m2, 8, 1};
+    case float4_e2m1:
+      return {abi::DtypeCode::float4_e2m1fn, 4, 1};
+    case int64:
+      return {abi::DtypeCode::integer, 64, 1};
+    case int32:
+      return {abi::DtypeCode::integer, 32, 1};
+    case int16:
+      return {abi::DtypeCode::integer, 16, 1};
+    case int8:
+      return {abi::DtypeCode::integer, 8, 1};
+    case boolean:
+      return {abi::DtypeCode::boolean, 8, 1};
+  }
+  return {};
+}
+
+/// Bytes from the end of the block to the end of its last page: accessible, but nobody's.
+struct Guard {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+};
+Guard guard_of(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = address + bytes;
+  const std::uint64_t page_end = (end + kPage - 1) / kPage * kPage;
+  return {emulator::host_pointer(end), static_cast<std::size_t>(page_end - end)};
+}
+
+constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
+
+void copy_parallel(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  problem::parallel_for((bytes + kChunk - 1) / kChunk, 0, [&](std::uint64_t chunk) {
+    const std::uint64_t first = chunk * kChunk;
+    std::memcpy(to + first, from + first, static_cast<std::size_t>(std::min(kChunk, bytes - first)));
+  });
+}
+
+bool equal_parallel(const std::byte* left, const std::byte* right, std::uint64_t bytes) {
+  std::atomic<bool> equal = true;
+  problem::parallel_for((bytes + kChunk - 1) / kChunk, 0, [&](std::uint64_t chunk) {
+    const std::uint64_t first = chunk * kChunk;
+    if (std::memcmp(left + first, right + first, static_cast<std::size_t>(std::min(kChunk, bytes - first))) != 0)
+      equal = false;
+  });
+  return equal;
+}
+
+/// The problem's tensors in device memory, and what they must look like afterwards.
+class DeviceTensors {
+ public:
+  struct Block {
+    const DeviceArgument* argument = nullptr;
+    std::uint64_t address = 0, bytes = 0;
+    problem::Tensor output;
+  };
+
+  static Result<DeviceTensors> create(emulator::Device& device, const std::vector<DeviceArgument>& arguments) {
+    DeviceTensors out;
+    if (arguments.size() > kMaxArguments) {
+      return input_error("a definition may have at most {} tensors, this one has {}", kMaxArguments, arguments.size());
+    }
+    out.call_->argument_count = static_cast<std::uint32_t>(arguments.size());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const DeviceArgument& argument = arguments[i];
+      CallArgument& call = out.call_->arguments[i];
+      call.dtype = abi_dtype(argument.dtype);
+      if (argument.scalar) {
+        const bool is_bool = argument.dtype == problem::Dtype::boolean;
+        call.kind = problem::is_float(argument.dtype) ? CallArgument::Kind::floating
+                    : is_bool                         ? CallArgument::Kind::boolean
+                                                      : CallArgument::Kind::integer;
+        call.integer = argument.integer;
+        call.floating = argument.floating;
+        continue;
+      }
+      if (argument.shape.size() > kMaxDimensions) {
+        return input_error("tensor '{}' has {} dimensions, at most {} are supported", argument.name,
+                           argument.shape.size(), kMaxDimensions);
+      }
+      call.kind = CallArgument::Kind::tensor;
+      call.dimensions = static_cast<std::int32_t>(argument.shape.size());
+      std::copy(argument.shape.begin(), argument.shape.end(), call.shape);
+      if (auto placed = out.place(device, argument); !placed) return tl::unexpected<Error>(placed.error());
+      call.address = out.blocks_.back().address;
+    }
+    return out;
+  }
+
+  const Call& call() const { return *call_; }
+
+  std::vector<TensorRange> ranges() const {
+    std::vector<TensorRange> out;
+    for (const Block& block : blocks_) {
+      out.push_back({block.address, block.bytes, block.argument->name, block.argument->output});
+    }
+    return out;
+  }
+
+  void collect(DeviceObservation& observation) {
+    for (Block& block : blocks_) {
+      const Guard guard = guard_of(block.address, block.bytes);
+      const bool intact = std::all_of(guard.begin, guard.begin + guard.bytes,
+                                      [](std::byte byte) { return byte == static_cast<std::byte>(kGuardByte); });
+      if (!intact) observation.overrun_tensors.push_back(block.argument->name);
+      const std::byte* memory = emulator::host_pointer(block.address);
+      if (block.argument->output) {
+        copy_parallel(static_cast<std::byte*>(block.output.data()), memory, block.bytes);
+        observation.outputs.push_back(std::move(block.output));
+      } else if (!equal_parallel(memory, static_cast<const std::byte*>(block.argument->input->data()), block.bytes)) {
+        observation.changed_inputs.push_back(block.argument->name);
+      }
+    }
+  }
+
+ private:
+  Result<void> place(emulator::Device& device, const DeviceArgument& argument) {
+    Block block;
+    block.argument = &argument;
+    const std::byte* contents = nullptr;
+    if (argument.output) {
+      auto tensor = problem::Tensor::create(argument.name, argument.dtype, argument.shape);
+      if (!tensor) return tl::unexpected<Error>(tensor.error());
+      block.output = std::move(*tensor);
+      problem::fill_poison(block.output);
+      block.bytes = block.output.bytes();
+      contents = static_cast<const std::byte*>(block.output.data());
+    } else {
+      block.bytes = argument.input->bytes();
+      contents = static_cast<const std::byte*>(argument.input->data());
+    }
+    auto address = device.memory().allocate(block.bytes, emulator::AllocationKind::device, argument.name);
+    if (!address) return tl::unexpected<Error>(address.error());
+    block.address = *address;
+    copy_parallel(emulator::host_pointer(block.address), contents, block.bytes);
+    const Guard guard = guard_of(block.address, block.bytes);
+    std::memset(guard.begin, kGuardByte, guard.bytes);
+    blocks_.push_back(std::move(block));
+    return {};
+  }
+
+  std::vector<Block> blocks_;
+  std::unique_ptr<Call> call_ = std::make_unique<Call>();
+};
+
+}  // namespace
+
+Result<DeviceObservation> run_on_device(const std::filesystem::path& library, const std::filesystem::path& ffi_runtime,
+                                        const std::vector<DeviceArgument>& arguments, const DeviceRunOptions& options) {
+  const auto started = Clock::now();
+  DeviceObservation observation;
+  const auto output = std::make_shared<cuda_shim::DeviceOutput>();
+  emulator::DeviceOptions device_options;
+  device_options.threads = options.threads;
+  device_options.completion = options.completion;
+  device_options.seed = options.seed;
+  if (options.instruction_budget != 0) device_options.instruction_budget = options.instruction_budget;
+  device_options.print = [output](std::string_view text) { output->append(text); };
+  auto device = emulator::Device::create(std::move(device_options));
+  if (!device) return tl::unexpected<Error>(device.error());
+  auto tensors = DeviceTensors::create(**device, arguments);
+  if (!tensors) return tl::unexpected<Error>(tensors.error());
+
+  std::uint64_t launch_number = 0;
+  emulator::Device& gpu = **device;
+  const auto adjust = [&](emulator::LaunchRequest& request) {
+    const std::uint64_t number = launch_number++;
+    const auto attributes = gpu.attributes(request.function);
+    if (!options.sample_clusters || (options.sample_launch && *options.sample_launch != number) || !attributes) return;
+    std::uint32_t clusters[3];
+    for (int d = 0; d < 3; ++d) {
+      const std::uint32_t own = attributes->required_cluster[d], asked = request.cluster[d];
+      const std::uint32_t size = asked != 0 ? asked : std::max(1u, own);
+      clusters[d] = std::max(1u, request.grid[d] / size);
+    }
+    std::vector<std::uint32_t> chosen =
+        choose_clusters(clusters, *options.sample_clusters, options.sample_seed + number);
+    if (chosen.size() >= std::uint64_t{clusters[0]} * clusters[1] * clusters[2]) return;
+    request.sample = std::move(chosen);
+    ++observation.launches_cut;
+  };
+  GuardedBackend backend(gpu, tensors->ranges(), adjust);
+
+  cuda_shim::ShimOptions shim_options;
+  std::mutex launches_mutex;
+  shim_options.on_launch = [&](const emulator::LaunchReport& report) {
+    const std::lock_guard lock(launches_mutex);
+    observation.census.add(report);
+    observation.kernel_seconds += report.seconds;
+    constexpr std::size_t kMaxLaunches = 256;
+    if (observation.launches.size() < kMaxLaunches) {
+      observation.launches.push_back(
+          {report.kernel, report.clusters_run, report.clusters_total, report.warp_instructions, report.seconds});
+    }
+    if (options.on_launch) options.on_launch(report.kernel);
+  };
+  auto server = cuda_shim::ShimServer::start(backend, output, std::move(shim_options));
+  if (!server) return tl::unexpected<Error>(server.error());
+
+  HostCall call;
+  call.library = library;
+  call.ffi_runtime = ffi_runtime;
+  call.socket = (*server)->socket_path();
+  call.call = &tensors->call();
+  call.limits = options.limits;
+  call.cancel = options.cancel;
+  call.idle = [&]() -> std::optional<std::chrono::milliseconds> {
+    Clock::time_point since;
+    if (!backend.idle_since(since)) return std::nullopt;
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since);
+  };
+  auto host = run_candidate(call);
+  const bool finish = host && !host->cancelled && !host->idle_timeout;
+  observation.shim = (*server)->stop(finish);
+  server->reset();
+  if (!host) return tl::unexpected<Error>(host.error());
+  observation.host = std::move(*host);
+  observation.backend = backend.observed();
+  tensors->collect(observation);
+  observation.seconds = seconds_since(started);
+  return observation;
+}
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cuda_shim/session.h"
+#include "emulator/device.h"
+#include "evaluation/candidate_process.h"
+#include "evaluation/census.h"
+#include "evaluation/evaluation.h"
+#include "evaluation/guarded_backend.h"
+#include "problem/tensor.h"
+
+namespace ptxbench::evaluation {
+
+/// One argument of the call, in the order of the definition.
+struct DeviceArgument {
+  std::string name;
+  problem::Dtype dtype = problem::Dtype::float32;
+  bool scalar = false;
+  double floating = 0;       ///< a scalar's value, for floating types
+  std::int64_t integer = 0;  ///< for the others
+  bool output = false;
+  problem::Shape shape;
+  const problem::Tensor* input = nullptr;  ///< contents of an input tensor; must outlive the run
+};
+
+struct DeviceRunOptions {
+  unsigned threads = 0;
+  emulator::CompletionPolicy completion = emulator::CompletionPolicy::eager;
+  std::uint64_t seed = 1;
+  std::uint64_t instruction_budget = 0;
+  CallLimits limits;
+  std::optional<unsigned> sample_clusters;  ///< beside the corners; nothing: run everything
+  std::uint64_t sample_seed = 1;
+  std::optional<std::uint64_t> sample_launch;  ///< cut down only this launch (from 0); nothing: every one
+  std::stop_token cancel;
+  /// Called in the executing thread before each launch.
+  std::function<void(const std::string& kernel)> on_launch;
+};
+
+/// Everything one call of the candidate on a fresh emulated device showed.
+struct DeviceObservation {
+  CallOutcome host;
+  cuda_shim::ShimReport shim;
+  GuardedBackend::Observed backend;
+  std::vector<LaunchSummary> launches;
+  Census census;
+  std::vector<problem::Tensor> outputs;  ///< what they hold now; poison where nothing was written
+  std::vector<std::string> changed_inputs;
+  std::vector<std::string> overrun_tensors;  ///< bytes behind these changed
+  std::uint64_t launches_cut = 0;            ///< of which only a sample of the clusters ran
+  double seconds = 0, kernel_seconds = 0;
+};
+
+/// Loads the tensors onto a device of its own, lets the sandboxed runner call the candidate, and collects what
+/// happened. Errors are infrastructure (or tensors that do not fit the device).
+Result<DeviceObservation> run_on_device(const std::filesystem::path& library, const std::filesystem::path& ffi_runtime,
+                                        const std::vector<DeviceArgument>& arguments, const DeviceRunOptions& options);
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,160 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "candidate/compile_report.h"
+#include "problem/comparison.h"
+
+/// What judging one candidate gave. docs/evaluation.md explains the rules, docs/schemas.md the JSON.
+namespace ptxbench::evaluation {
+
+enum class Status : std::uint8_t { passed, failed, unknown, skipped };
+std::string_view to_string(Status status);
+
+/// In the order in which they run.
+enum class StageName : std::uint8_t { compile, execute, correctness, instructions, performance };
+inline constexpr std::size_t kStageCount = 5;
+std::string_view to_string(StageName stage);
+
+/// `error` and `warning` decide the verdict, `note` never does.
+enum class Severity : std::uint8_t { error, warning, note };
+std::string_view to_string(Severity severity);
+
+struct Place {
+  std::string kernel;      ///< entry name as in PTX
+  std::string file;        ///< "kernel.cu" for the candidate itself
+  std::uint32_t line = 0;  ///< 0: unknown
+  std::uint32_t column = 0;
+  std::uint32_t ptx_line = 0;
+  std::string instruction;  ///< the PTX instruction's text
+};
+
+struct Finding {
+  std::string rule;  ///< stable: "memory.out-of-bounds"
+  Severity severity = Severity::error;
+  StageName stage = StageName::execute;
+  std::string message;
+  Place place;
+  std::string remedy;
+};
+
+struct Stage {
+  Status status = Status::skipped;
+  std::string reason;  ///< one line; empty when there is nothing to add
+  double seconds = 0;
+  bool decisive = false;  ///< takes part in the verdict
+};
+
+struct LaunchSummary {
+  std::string kernel;
+  std::uint64_t clusters_run = 0, clusters_total = 0;
+  std::uint64_t warp_instructions = 0;
+  double seconds = 0;
+};
+
+/// One call of the candidate: a workload with one set of inputs.
+struct Run {
+  std::string workload;  ///< uuid; empty for axes from the command line
+  std::vector<std::pair<std::string, std::int64_t>> axes;
+  std::uint64_t seed = 0;
+  std::string distribution;
+  Status execute = Status::skipped;
+  Status correctness = Status::skipped;
+  std::string reason;
+  double coverage = 0;  ///< share of output elements that were checked
+  bool sampled = false;
+  std::vector<LaunchSummary> launches;
+  std::vector<problem::TensorComparison> outputs;
+  std::string host_output;  ///< what the candidate and its kernels printed, shortened
+};
+
+/// Exact counts of one instruction family, of the clusters that ran.
+struct FamilyCount {
+  std::string family;
+  std::uint64_t warps = 0;  ///< warp-level executions, predicated-off ones excluded
+  std::uint64_t lanes = 0;  ///< predicate-true threads
+};
+
+struct InstructionEvidence {
+  std::vector<FamilyCount> families;
+  std::uint64_t warp_instructions = 0;
+  std::uint64_t tensor_core_macs = 0;   ///< multiply-adds by wgmma
+  std::uint64_t legacy_mma_macs = 0;    ///< by mma.sync
+  std::uint64_t tma_bytes = 0;          ///< moved by tensor copies
+  std::optional<double> required_macs;  ///< that the problem needs, of the part that was executed
+  double required_bytes = 0;            ///< every input read once, every output written once, of the part executed
+  bool scaled = false;                  ///< the run was sampled and the requirements are scaled by the coverage
+  std::optional<double> mac_share, legacy_mma_share, tma_byte_share;
+  bool wgmma_executed = false, tma_executed = false;
+  bool compat_target = false;  ///< the reference's rule: wgmma or a tensor copy executed at all
+  double mac_share_threshold = 0.9;
+  Status threshold = Status::unknown;  ///< mac_share >= mac_share_threshold
+  Status strict = Status::unknown;     ///< threshold, and every output element depends on a wgmma result
+  std::string strict_reason;
+};
+
+/// How far the emulator's execution of this candidate can be trusted.
+struct Fidelity {
+  std::uint64_t warp_instructions = 0;
+  std::vector<std::string> approximate;  ///< instructions whose results only approximate the hardware's
+  std::vector<std::string> unsupported;  ///< what stopped the run because it is not modelled
+};
+
+struct Timings {
+  double compile = 0, inputs = 0, truth = 0, execute = 0, kernels = 0, compare = 0, total = 0;  ///< seconds
+  std::uint64_t peak_memory_bytes = 0;  ///< of this process so far
+};
+
+struct BackendSettings {
+  std::string name = "emulator";
+  unsigned threads = 0;
+  std::string completion;
+  std::uint64_t seed = 0;
+  std::uint64_t instruction_budget = 0;
+  std::optional<unsigned> sample_clusters;
+};
+
+struct Evaluation {
+  static constexpr std::string_view kSchema = "ptxbench.evaluation/1";
+
+  std::string definition;
+  std::string target = "sm_90a";
+  std::string candidate_sha256;
+  std::string artifact_id;  ///< empty when nothing was built
+  std::string ptx_sha256, library_sha256;
+  BackendSettings backend;
+
+  Status verdict = Status::unknown;
+  std::string summary;   ///< one line
+  bool sampled = false;  ///< some decisive stage looked at a part of the work only
+  double coverage = 0;   ///< the smallest of the runs
+
+  std::array<Stage, kStageCount> stages;
+  Stage& stage(StageName name) { return stages[static_cast<std::size_t>(name)]; }
+  const Stage& stage(StageName name) const { return stages[static_cast<std::size_t>(name)]; }
+
+  candidate::CompileReport compile;
+  std::vector<Finding> findings;
+  std::vector<Run> runs;
+  std::optional<InstructionEvidence> instructions;  ///< of the first run that executed
+  Fidelity fidelity;
+  Timings timings;
+
+  bool passed() const { return verdict == Status::passed; }
+};
+
+/// Sets verdict, summary, `sampled` and `coverage` from stages, findings and runs: failed if a decisive stage failed or
+/// a finding of severity error or warning stands; else unknown if a decisive stage is not `passed`; else passed.
+void conclude(Evaluation& evaluation);
+
+/// The object of schema "ptxbench.evaluation/1". Text from outside is made valid UTF-8.
+base::Json to_json(const Evaluation& evaluation);
+
+}  // namespace ptxbench::evaluation

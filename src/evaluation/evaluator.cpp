@@ -1,0 +1,378 @@
+#include "evaluation/evaluator.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <mutex>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "evaluation/device_run.h"
+#include "evaluation/findings.h"
+#include "evaluation/run_judge.h"
+
+namespace ptxbench::evaluation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr double kBigMacs = 1e11;
+constexpr double kSmallMacs = 1e9;  ///< up to here a second run with other inputs costs nothing worth mentioning
+constexpr unsigned kDefaultSample = 4;
+constexpr problem::Distribution kDistributions[] = {problem::Distribution::normal, problem::Distribution::scaled,
+                                                    problem::Distribution::spiky};
+
+std::string_view completion_text(emulator::CompletionPolicy policy) {
+  switch (policy) {
+    case emulator::CompletionPolicy::eager:
+      return "eager";
+    case emulator::CompletionPolicy::lazy:
+      return "lazy";
+    case emulator::CompletionPolicy::random:
+      return "random";
+  }
+  return "";
+}
+
+Status worse(Status left, Status right) {
+  const auto rank = [](Status status) {
+    switch (status) {
+      case Status::failed:
+        return 3;
+      case Status::unknown:
+        return 2;
+      case Status::skipped:
+        return 1;
+      case Status::passed:
+        return 0;
+    }
+    return 0;
+  };
+  return rank(left) >= rank(right) ? left : right;
+}
+
+void set(Stage& stage, Status status, std::string reason = {}) {
+  stage.status = status;
+  stage.reason = std::move(reason);
+}
+
+}  // namespace
+
+std::uint64_t Evaluator::default_budget(const problem::Problem& problem, bool sampled) {
+  constexpr double kPerMultiplyAdd = 24.0 / 32;  // scalar loops take ten or fewer warp instructions per 32 of them
+  constexpr double kBase = 4e8, kUnknownProblem = 2e10, kMostOnASample = 2e10;
+  const auto macs = problem::required_multiply_adds(problem);
+  double budget = macs ? kBase + *macs * kPerMultiplyAdd : kUnknownProblem;
+  if (sampled) budget = std::min(budget, kMostOnASample);
+  return static_cast<std::uint64_t>(budget);
+}
+
+bool Evaluator::is_big(const problem::Problem& problem) {
+  return problem::required_multiply_adds(problem).value_or(0) > kBigMacs;
+}
+
+Result<std::unique_ptr<Evaluator>> Evaluator::create() {
+  auto compiler = candidate::Compiler::create();
+  if (!compiler) return tl::unexpected<Error>(compiler.error());
+  if (const auto runner = find_runner(); !runner) return tl::unexpected<Error>(runner.error());
+  return std::make_unique<Evaluator>(std::move(*compiler));
+}
+
+/// One evaluation in the making.
+class Evaluator::Judge {
+ public:
+  Judge(Evaluator& evaluator, const std::vector<problem::Problem>& workloads, const EvaluateOptions& options)
+      : evaluator_(evaluator), workloads_(workloads), options_(options) {
+    for (const problem::Problem& problem : workloads_) {
+      unsigned seeds = options.seeds;
+      if (seeds == 0) {
+        const auto macs = problem::required_multiply_adds(problem);
+        seeds = macs && *macs <= kSmallMacs ? 2 : 1;
+      }
+      for (unsigned i = 0; i < seeds; ++i) {
+        problem::InputOptions inputs;
+        inputs.seed = options.seed + i;
+        inputs.distribution = kDistributions[i % std::size(kDistributions)];
+        inputs.threads = static_cast<int>(options.threads);
+        plan_.push_back({&problem, inputs, sample_of(problem)});
+      }
+    }
+  }
+
+  Result<Evaluation> run(std::string_view source) {
+    const auto started = Clock::now();
+    out_.definition = workloads_.front().definition.name;
+    out_.candidate_sha256 = base::sha256_hex(source);
+    out_.target = candidate::to_string(options_.compile.target);
+    out_.stage(StageName::compile).decisive = true;
+    out_.stage(StageName::execute).decisive = true;
+    out_.stage(StageName::correctness).decisive = true;
+    out_.stage(StageName::instructions).decisive = options_.require_target;
+    out_.stage(StageName::performance).decisive = options_.require_speedup.has_value();
+    set(out_.stage(StageName::performance), Status::skipped, "no GPU");
+    describe_backend();
+
+    // The first inputs and their truth are made while the compiler runs.
+    auto first_state = std::async(std::launch::async, [this] { return state_of(plan_.front()); });
+    auto artifact = compile(source);
+    auto state = first_state.get();
+    if (!artifact) return tl::unexpected<Error>(artifact.error());
+    if (!state) return tl::unexpected<Error>(state.error());
+    if (*artifact) {
+      const std::unique_lock device(evaluator_.device_);
+      for (std::size_t i = 0; i < plan_.size(); ++i) {
+        if (i > 0) state = state_of(plan_[i]);
+        if (!state) return tl::unexpected<Error>(state.error());
+        if (auto done = one_run(plan_[i], **artifact, **state); !done) return tl::unexpected<Error>(done.error());
+        // More inputs would say the same again.
+        if (out_.runs.back().execute != Status::passed || out_.runs.back().correctness == Status::failed) break;
+      }
+      summarise_runs();
+    }
+    drop_repeated_findings();
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    out_.timings.peak_memory_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    out_.timings.total = seconds_since(started);
+    conclude(out_);
+    return std::move(out_);
+  }
+
+ private:
+  struct Planned {
+    const problem::Problem* problem = nullptr;
+    problem::InputOptions inputs;
+    std::optional<unsigned> sample;
+  };
+
+  std::optional<unsigned> sample_of(const problem::Problem& problem) const {
+    if (options_.full) return std::nullopt;
+    if (options_.sample_clusters) return options_.sample_clusters;
+    return is_big(problem) ? std::optional(kDefaultSample) : std::nullopt;
+  }
+
+  std::uint64_t budget_of(const Planned& planned) const {
+    return options_.instruction_budget != 0 ? options_.instruction_budget
+                                            : default_budget(*planned.problem, planned.sample.has_value());
+  }
+
+  void describe_backend() {
+    const Planned& first = plan_.front();
+    out_.backend.threads = options_.threads != 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+    out_.backend.completion = completion_text(options_.completion);
+    out_.backend.seed = options_.seed;
+    out_.backend.instruction_budget = budget_of(first);
+    out_.backend.sample_clusters = first.sample;
+  }
+
+  void tell(std::string_view text) const {
+    if (options_.progress) options_.progress(text);
+  }
+
+  Result<std::shared_ptr<const WorkloadState>> state_of(const Planned& planned) {
+    return evaluator_.cache_.get(*planned.problem, planned.inputs, !planned.sample);
+  }
+
+  /// The artifact, or null when the candidate's verdict is in already.
+  Result<std::optional<candidate::Artifact>> compile(std::string_view source) {
+    tell("compiling");
+    const auto started = Clock::now();
+    auto compilation = evaluator_.compiler_.compile(source, options_.compile);
+    if (!compilation) return tl::unexpected<Error>(compilation.error());
+    Stage& stage = out_.stage(StageName::compile);
+    stage.seconds = out_.timings.compile = seconds_since(started);
+    out_.compile = compilation->report;
+    for (Finding& finding : compile_findings(*compilation)) out_.findings.push_back(std::move(finding));
+    if (compilation->artifact) {
+      out_.artifact_id = compilation->artifact->id;
+      const auto ptx = base::sha256_file(compilation->artifact->ptx());
+      const auto library = base::sha256_file(compilation->artifact->library());
+      if (ptx) out_.ptx_sha256 = *ptx;
+      if (library) out_.library_sha256 = *library;
+    }
+    if (out_.compile.status == candidate::CompileStatus::unsupported) {
+      set(stage, Status::unknown, "the source needs something that is not provided here");
+      return std::optional<candidate::Artifact>();
+    }
+    if (!compilation->artifact) {
+      std::size_t errors = 0;
+      for (const Finding& finding : out_.findings) errors += finding.severity == Severity::error ? 1 : 0;
+      set(stage, Status::failed, fmt::format("{} error{}", errors, errors == 1 ? "" : "s"));
+      return std::optional<candidate::Artifact>();
+    }
+    const auto forbidden = std::find_if(out_.findings.begin(), out_.findings.end(),
+                                        [](const Finding& finding) { return finding.severity == Severity::error; });
+    if (forbidden != out_.findings.end()) {
+      set(stage, Status::failed, forbidden->rule);
+      return std::optional<candidate::Artifact>();
+    }
+    set(stage, Status::passed);
+    return compilation->artifact;
+  }
+
+  std::vector<DeviceArgument> arguments_of(const problem::Problem& problem, const WorkloadState& state) const {
+    std::vector<DeviceArgument> out;
+    for (std::size_t i = 0; i < problem.definition.inputs.size(); ++i) {
+      const problem::TensorSpec& spec = problem.definition.inputs[i];
+      DeviceArgument argument;
+      argument.name = spec.name;
+      argument.dtype = spec.dtype;
+      argument.shape = problem.input_shapes[i];
+      argument.input = &state.inputs[i];
+      if (spec.is_scalar()) {
+        argument.scalar = true;
+        if (problem::is_float(spec.dtype)) {
+          float value = 0;
+          problem::to_float(spec.dtype, state.inputs[i].data(), 0, 1, &value);
+          argument.floating = static_cast<double>(value);
+        } else {
+          argument.integer = integer_value(state.inputs[i]);
+        }
+      }
+      out.push_back(std::move(argument));
+    }
+    for (std::size_t i = 0; i < problem.definition.outputs.size(); ++i) {
+      DeviceArgument argument;
+      argument.name = problem.definition.outputs[i].name;
+      argument.dtype = problem.definition.outputs[i].dtype;
+      argument.shape = problem.output_shapes[i];
+      argument.output = true;
+      out.push_back(std::move(argument));
+    }
+    return out;
+  }
+
+  static std::int64_t integer_value(const problem::Tensor& tensor) {
+    switch (tensor.dtype) {
+      case problem::Dtype::int64:
+        return tensor.as<std::int64_t>()[0];
+      case problem::Dtype::int32:
+        return tensor.as<std::int32_t>()[0];
+      case problem::Dtype::int16:
+        return tensor.as<std::int16_t>()[0];
+      default:
+        return tensor.as<std::int8_t>()[0];
+    }
+  }
+
+  Result<DeviceObservation> observe(const Planned& planned, const candidate::Artifact& artifact,
+                                    const WorkloadState& state) {
+    DeviceRunOptions run_options;
+    run_options.threads = options_.threads;
+    run_options.completion = options_.completion;
+    run_options.seed = options_.seed;
+    run_options.instruction_budget = budget_of(planned);
+    run_options.limits = options_.host;
+    run_options.sample_clusters = planned.sample;
+    run_options.sample_seed = planned.inputs.seed;
+    run_options.cancel = options_.cancel;
+    const auto& ffi = evaluator_.compiler_.toolchain().ffi_runtime;
+    const auto arguments = arguments_of(*planned.problem, state);
+    auto observation = run_on_device(artifact.library(), ffi, arguments, run_options);
+    if (!observation || observation->launches_cut == 0 || observation->backend.launches < 2) return observation;
+    // A later kernel may read what an earlier one left out: run all but the last in full.
+    tell("several kernels: running again with only the last one cut down to a sample");
+    run_options.sample_launch = observation->backend.launches - 1;
+    return run_on_device(artifact.library(), ffi, arguments, run_options);
+  }
+
+  Result<void> one_run(const Planned& planned, const candidate::Artifact& artifact, const WorkloadState& state) {
+    const problem::Problem& problem = *planned.problem;
+    tell(fmt::format("running {} with seed {}", problem.title(), planned.inputs.seed));
+    Run run;
+    run.workload = problem.workload.ad_hoc ? "" : problem.workload.uuid;
+    for (const problem::Axis& axis : problem.definition.axes)
+      run.axes.emplace_back(axis.name, problem.axes.at(axis.name));
+    run.seed = planned.inputs.seed;
+    run.distribution = problem::to_string(planned.inputs.distribution);
+    out_.timings.inputs += state.inputs_seconds;
+    out_.timings.truth += state.truth_seconds;
+
+    const auto started = Clock::now();
+    auto observation = observe(planned, artifact, state);
+    if (!observation) return tl::unexpected<Error>(observation.error());
+    judge_execution(*observation, run, out_.findings, out_.fidelity);
+    const double executed = seconds_since(started);
+    out_.stage(StageName::execute).seconds += executed;
+    out_.timings.execute += executed;
+    out_.timings.kernels += observation->kernel_seconds;
+
+    if (run.execute == Status::passed) {
+      tell("comparing with the truth");
+      const auto compare_started = Clock::now();
+      const auto times =
+          judge_correctness(*observation,
+                            {problem, state.inputs, state.truth && !run.sampled ? &*state.truth : nullptr,
+                             static_cast<int>(options_.threads)},
+                            run, out_.findings);
+      if (!times) return tl::unexpected<Error>(times.error());
+      out_.timings.truth += times->truth;
+      out_.timings.compare += times->compare;
+      out_.stage(StageName::correctness).seconds += seconds_since(compare_started);
+      if (!out_.instructions) {
+        Census::Demand demand;
+        demand.macs = problem::required_multiply_adds(problem);
+        demand.bytes = static_cast<double>(problem.tensor_bytes);
+        demand.coverage = run.sampled ? run.coverage : 1;
+        demand.sampled = run.sampled;
+        out_.instructions = observation->census.evidence(demand);
+      }
+    }
+    out_.runs.push_back(std::move(run));
+    return {};
+  }
+
+  void summarise_runs() {
+    Stage& execute = out_.stage(StageName::execute);
+    Stage& correctness = out_.stage(StageName::correctness);
+    execute.status = correctness.status = Status::passed;
+    for (const Run& run : out_.runs) {
+      if (worse(run.execute, execute.status) != execute.status) {
+        set(execute, run.execute, run.reason);
+      }
+      if (worse(run.correctness, correctness.status) != correctness.status) {
+        set(correctness, run.correctness, run.correctness == Status::skipped ? "" : run.reason);
+      }
+    }
+    Stage& instructions = out_.stage(StageName::instructions);
+    if (out_.instructions) {
+      set(instructions, out_.instructions->threshold);
+      if (instructions.status == Status::failed) {
+        instructions.reason =
+            fmt::format("at least {:.0f} % by wgmma needed", 100 * out_.instructions->mac_share_threshold);
+      } else if (instructions.status == Status::unknown) {
+        instructions.reason = out_.instructions->strict_reason;
+      }
+    }
+  }
+
+  void drop_repeated_findings() {
+    std::vector<Finding> kept;
+    for (Finding& finding : out_.findings) {
+      const bool repeated = std::any_of(kept.begin(), kept.end(), [&](const Finding& earlier) {
+        return earlier.rule == finding.rule && earlier.place.file == finding.place.file &&
+               earlier.place.line == finding.place.line && earlier.message == finding.message;
+      });
+      if (!repeated) kept.push_back(std::move(finding));
+    }
+    out_.findings = std::move(kept);
+  }
+
+  Evaluator& evaluator_;
+  const std::vector<problem::Problem>& workloads_;
+  const EvaluateOptions& options_;
+  std::vector<Planned> plan_;
+  Evaluation out_;
+};
+
+Result<Evaluation> Evaluator::evaluate(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                       const EvaluateOptions& options) {
+  if (workloads.empty()) return input_error("no workload to evaluate on");
+  return Judge(*this, workloads, options).run(source);
+}
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "candidate/compiler.h"
+#include "emulator/device.h"
+#include "evaluation/candidate_process.h"
+#include "evaluation/evaluation.h"
+#include "evaluation/workload_state.h"
+#include "problem/dataset.h"
+
+namespace ptxbench::evaluation {
+
+struct EvaluateOptions {
+  candidate::CompileOptions compile;
+
+  std::uint64_t seed = 1;  ///< of the inputs; run i uses seed + i and another distribution
+  unsigned seeds = 0;      ///< runs per workload; 0: two for small problems, else one
+
+  unsigned threads = 0;  ///< of the emulator; 0: all cores
+  emulator::CompletionPolicy completion = emulator::CompletionPolicy::eager;
+  std::uint64_t instruction_budget = 0;  ///< warp instructions per launch; 0: in proportion to the problem
+  CallLimits host;
+
+  /// Clusters to run beside the corners of the grid. Without it, and without `full`, big problems run 4.
+  std::optional<unsigned> sample_clusters;
+  bool full = false;  ///< run every cluster, whatever it takes
+
+  bool require_target = false;            ///< the instruction stage decides
+  std::optional<double> require_speedup;  ///< the performance stage decides
+
+  std::stop_token cancel;
+  /// Told what is going on, now and then.
+  std::function<void(std::string_view)> progress;
+};
+
+/// Judges candidates on the emulated GPU. One evaluation at a time per process, as only one emulated device can live in
+/// it; others wait. Keeps inputs and truth of recent workloads.
+class Evaluator {
+ public:
+  /// Missing tools are infrastructure errors that name the remedy.
+  static Result<std::unique_ptr<Evaluator>> create();
+  explicit Evaluator(candidate::Compiler compiler) : compiler_(std::move(compiler)) {}
+
+  /// `workloads` belong to one definition and are not empty. Everything the candidate does is in the evaluation; errors
+  /// are infrastructure, or inputs that do not fit the definition.
+  Result<Evaluation> evaluate(std::string_view source, const std::vector<problem::Problem>& workloads,
+                              const EvaluateOptions& options = {});
+
+  /// Warp instructions a launch may take when no budget is given: ample for any kernel that solves the problem with
+  /// scalar code, in full or on a sample.
+  static std::uint64_t default_budget(const problem::Problem& problem, bool sampled);
+  /// Whether a problem of this size is run on a sample of clusters unless `full` is asked for.
+  static bool is_big(const problem::Problem& problem);
+
+  const candidate::Compiler& compiler() const { return compiler_; }
+
+ private:
+  class Judge;
+  candidate::Compiler compiler_;
+  WorkloadCache cache_;
+  std::mutex device_;
+};
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,164 @@
+#include "evaluation/guarded_backend.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/text.h"
+
+namespace ptxbench::evaluation {
+namespace {
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+}  // namespace
+
+GuardedBackend::GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust)
+    : device_(cuda_shim::make_emulator_backend(device)), tensors_(std::move(tensors)), adjust_(std::move(adjust)) {}
+
+GuardedBackend::Observed GuardedBackend::observed() const {
+  const std::lock_guard lock(mutex_);
+  return observed_;
+}
+
+bool GuardedBackend::idle_since(std::chrono::steady_clock::time_point& since) const {
+  const std::lock_guard lock(mutex_);
+  since = idle_since_;
+  return !running_;
+}
+
+const TensorRange* GuardedBackend::touched(uint64_t address, uint64_t bytes) const {
+  for (const TensorRange& tensor : tensors_) {
+    if (address < tensor.address + tensor.bytes && tensor.address < address + bytes) return &tensor;
+  }
+  return nullptr;
+}
+
+Result<void> GuardedBackend::refuse(const TensorRange& tensor) {
+  {
+    const std::lock_guard lock(mutex_);
+    add_once(observed_.written_by_host, tensor.name);
+  }
+  return input_error("host code may not write {} '{}'", tensor.output ? "output" : "input", tensor.name);
+}
+
+Result<uint64_t> GuardedBackend::allocate(uint64_t bytes, std::string label) {
+  auto address = device_->allocate(bytes, std::move(label));
+  if (!address) {
+    const std::lock_guard lock(mutex_);
+    if (observed_.failed_allocations.size() < 8) observed_.failed_allocations.push_back(address.error().message);
+  }
+  return address;
+}
+
+Result<void> GuardedBackend::free(uint64_t address) { return device_->free(address); }
+Result<void> GuardedBackend::adopt(uint64_t address, uint64_t bytes, std::string label) {
+  return device_->adopt(address, bytes, std::move(label));
+}
+Result<void> GuardedBackend::release(uint64_t address) { return device_->release(address); }
+bool GuardedBackend::contains(uint64_t address, uint64_t bytes) const { return device_->contains(address, bytes); }
+std::shared_ptr<const emulator::Allocation> GuardedBackend::find(uint64_t address) const {
+  return device_->find(address);
+}
+uint64_t GuardedBackend::used_bytes() const { return device_->used_bytes(); }
+uint64_t GuardedBackend::total_bytes() const { return device_->total_bytes(); }
+Result<emulator::ModuleId> GuardedBackend::load_ptx(std::string_view text, std::string name) {
+  return device_->load_ptx(text, std::move(name));
+}
+Result<void> GuardedBackend::unload(emulator::ModuleId module) { return device_->unload(module); }
+Result<emulator::FunctionId> GuardedBackend::find_kernel(emulator::ModuleId module, std::string_view name) const {
+  return device_->find_kernel(module, name);
+}
+Result<emulator::FunctionAttributes> GuardedBackend::attributes(emulator::FunctionId function) const {
+  return device_->attributes(function);
+}
+Result<emulator::Device::Symbol> GuardedBackend::find_symbol(emulator::ModuleId module, std::string_view name) const {
+  return device_->find_symbol(module, name);
+}
+Result<uint32_t> GuardedBackend::occupancy(emulator::FunctionId function, uint32_t block_threads,
+                                           uint32_t dynamic_shared_bytes) const {
+  return device_->occupancy(function, block_threads, dynamic_shared_bytes);
+}
+
+tl::expected<emulator::LaunchReport, emulator::LaunchError> GuardedBackend::launch(
+    const emulator::LaunchRequest& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++observed_.launches;
+    running_ = true;
+  }
+  auto report = [&] {
+    if (!adjust_) return device_->launch(request);
+    emulator::LaunchRequest adjusted = request;
+    adjust_(adjusted);
+    return device_->launch(adjusted);
+  }();
+  const std::lock_guard lock(mutex_);
+  running_ = false;
+  idle_since_ = std::chrono::steady_clock::now();
+  return report;
+}
+
+Result<void> GuardedBackend::write(uint64_t address, std::span<const std::byte> bytes) {
+  if (const TensorRange* tensor = touched(address, bytes.size())) return refuse(*tensor);
+  {
+    const std::lock_guard lock(mutex_);
+    observed_.host_bytes += bytes.size();
+  }
+  return device_->write(address, bytes);
+}
+
+Result<void> GuardedBackend::read(uint64_t address, std::span<std::byte> bytes) const {
+  return device_->read(address, bytes);
+}
+
+Result<void> GuardedBackend::copy(uint64_t destination, uint64_t source, uint64_t bytes) {
+  const TensorRange* tensor = touched(destination, bytes);
+  const bool from_host = source >= emulator::kHostSharedBase;
+  // Device-side copies into outputs are a legitimate last step; into inputs they are not.
+  if (tensor != nullptr && (from_host || !tensor->output)) return refuse(*tensor);
+  if (from_host) {
+    const std::lock_guard lock(mutex_);
+    observed_.host_bytes += bytes;
+  }
+  return device_->copy(destination, source, bytes);
+}
+
+Result<void> GuardedBackend::fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count) {
+  if (const TensorRange* tensor = touched(address, count * value_bytes)) {
+    if (!tensor->output) return refuse(*tensor);
+    const std::lock_guard lock(mutex_);
+    add_once(observed_.filled, tensor->name);
+  }
+  return device_->fill(address, value, value_bytes, count);
+}
+
+std::vector<std::uint32_t> choose_clusters(const std::uint32_t (&clusters)[3], unsigned count, std::uint64_t seed) {
+  const std::uint64_t total = std::uint64_t{clusters[0]} * clusters[1] * clusters[2];
+  std::set<std::uint32_t> chosen;
+  if (total == 0) return {};
+  for (unsigned corner = 0; corner < 8; ++corner) {
+    const std::uint64_t x = (corner & 1) != 0 ? clusters[0] - 1 : 0;
+    const std::uint64_t y = (corner & 2) != 0 ? clusters[1] - 1 : 0;
+    const std::uint64_t z = (corner & 4) != 0 ? clusters[2] - 1 : 0;
+    chosen.insert(static_cast<std::uint32_t>((z * clusters[1] + y) * clusters[0] + x));
+  }
+  const std::uint64_t wanted = std::min<std::uint64_t>(total, chosen.size() + count);
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<std::uint64_t> any(0, total - 1);
+  if (wanted * 2 > total) {
+    std::vector<std::uint32_t> rest;
+    for (std::uint64_t i = 0; i < total; ++i) {
+      if (!chosen.contains(static_cast<std::uint32_t>(i))) rest.push_back(static_cast<std::uint32_t>(i));
+    }
+    std::shuffle(rest.begin(), rest.end(), random);
+    for (std::size_t i = 0; chosen.size() < wanted; ++i) chosen.insert(rest[i]);
+  } else {
+    while (chosen.size() < wanted) chosen.insert(static_cast<std::uint32_t>(any(random)));
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda_shim/device_backend.h"
+#include "emulator/device.h"
+
+namespace ptxbench::evaluation {
+
+/// A range of device memory that holds a tensor of the problem.
+struct TensorRange {
+  std::uint64_t address = 0, bytes = 0;
+  std::string name;
+  bool output = false;
+};
+
+/// The emulated device as a candidate may use it. On the way through: host copies into the problem's tensors are
+/// refused, launches are cut down to a sample, and what happens is counted.
+class GuardedBackend final : public cuda_shim::DeviceBackend {
+ public:
+  /// May change a launch before it runs. Called in the executing thread.
+  using Adjust = std::function<void(emulator::LaunchRequest&)>;
+
+  GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust);
+
+  struct Observed {
+    std::uint64_t launches = 0;
+    std::vector<std::string> written_by_host;  ///< names of tensors the host tried to write
+    std::vector<std::string> filled;           ///< outputs that were memset
+    std::uint64_t host_bytes = 0;              ///< copied from the host into device memory
+    std::vector<std::string> failed_allocations;
+  };
+  Observed observed() const;
+  /// Since when no kernel has been running; nothing while one is.
+  bool idle_since(std::chrono::steady_clock::time_point& since) const;
+
+  Result<uint64_t> allocate(uint64_t bytes, std::string label) override;
+  Result<void> free(uint64_t address) override;
+  Result<void> adopt(uint64_t address, uint64_t bytes, std::string label) override;
+  Result<void> release(uint64_t address) override;
+  bool contains(uint64_t address, uint64_t bytes) const override;
+  std::shared_ptr<const emulator::Allocation> find(uint64_t address) const override;
+  uint64_t used_bytes() const override;
+  uint64_t total_bytes() const override;
+  Result<emulator::ModuleId> load_ptx(std::string_view text, std::string name) override;
+  Result<void> unload(emulator::ModuleId module) override;
+  Result<emulator::FunctionId> find_kernel(emulator::ModuleId module, std::string_view name) const override;
+  Result<emulator::FunctionAttributes> attributes(emulator::FunctionId function) const override;
+  Result<emulator::Device::Symbol> find_symbol(emulator::ModuleId module, std::string_view name) const override;
+  Result<uint32_t> occupancy(emulator::FunctionId function, uint32_t block_threads,
+                             uint32_t dynamic_shared_bytes) const override;
+  tl::expected<emulator::LaunchReport, emulator::LaunchError> launch(const emulator::LaunchRequest& request) override;
+  Result<void> write(uint64_t address, std::span<const std::byte> bytes) override;
+  Result<void> read(uint64_t address, std::span<std::byte> bytes) const override;
+  Result<void> copy(uint64_t destination, uint64_t source, uint64_t bytes) override;
+  Result<void> fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count) override;
+
+ private:
+  const TensorRange* touched(uint64_t address, uint64_t bytes) const;
+  Result<void> refuse(const TensorRange& tensor);
+
+  std::unique_ptr<cuda_shim::DeviceBackend> device_;
+  std::vector<TensorRange> tensors_;
+  Adjust adjust_;
+  mutable std::mutex mutex_;
+  Observed observed_;
+  bool running_ = false;
+  std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
+};
+
+/// Cluster indices to run of a grid of `clusters[0] x clusters[1] x clusters[2]` (x fastest): the corners of the grid,
+/// and `count` others chosen by `seed`. All of them if there are no more than that; sorted.
+std::vector<std::uint32_t> choose_clusters(const std::uint32_t (&clusters)[3], unsigned count, std::uint64_t seed);
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "problem/inputs.h"
+#include "problem/reference.h"
+
+namespace ptxbench::evaluation {
+
+/// Inputs of one workload with one seed and, once somebody needed it, the whole truth.
+struct WorkloadState {
+  std::vector<problem::Tensor> inputs;
+  std::optional<std::vector<problem::Tensor>> truth;  ///< nothing: not computed, or no native reference
+  double inputs_seconds = 0, truth_seconds = 0;
+};
+
+/// Keeps the states of the last workloads, so that the turns of a trajectory make inputs and truth once. Thread safe.
+class WorkloadCache {
+ public:
+  /// `max_bytes`: older states are dropped beyond this.
+  explicit WorkloadCache(std::uint64_t max_bytes = std::uint64_t{3} << 30) : max_bytes_(max_bytes) {}
+
+  /// `with_truth`: also the complete truth, where there is a native reference.
+  Result<std::shared_ptr<const WorkloadState>> get(const problem::Problem& problem,
+                                                   const problem::InputOptions& options, bool with_truth);
+
+ private:
+  struct Entry {
+    std::string key;
+    std::mutex making;  ///< held while the state is made or completed
+    std::shared_ptr<WorkloadState> state;
+    std::uint64_t bytes = 0;
+  };
+  std::shared_ptr<Entry> find(const std::string& key);
+  void trim();
+
+  std::mutex mutex_;
+  std::uint64_t max_bytes_;
+  std::list<std::shared_ptr<Entry>> entries_;  ///< most recently used first
+};
+
+}  // namespace ptxbench::evaluation

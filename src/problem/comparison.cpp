@@ -42,11 +42,16 @@ bool comes_before(const ElementError& a, const ElementError& b) {
 
 float rounded_to(Dtype dtype, float value) {
   switch (dtype) {
-    case Dtype::bfloat16: return from_bfloat16(to_bfloat16(value));
-    case Dtype::float16: return from_float16(to_float16(value));
-    case Dtype::float8_e4m3fn: return from_e4m3(to_e4m3(value));
-    case Dtype::float8_e5m2: return from_e5m2(to_e5m2(value));
-    default: return value;
+    case Dtype::bfloat16:
+      return from_bfloat16(to_bfloat16(value));
+    case Dtype::float16:
+      return from_float16(to_float16(value));
+    case Dtype::float8_e4m3fn:
+      return from_e4m3(to_e4m3(value));
+    case Dtype::float8_e5m2:
+      return from_e5m2(to_e5m2(value));
+    default:
+      return value;
   }
 }
 
@@ -74,7 +79,8 @@ class Comparer {
         segments_.push_back({row, tile.column_begin, tile.column_end});
         blocks_.back().last = segments_.size();
       }
-      result_.known += static_cast<std::uint64_t>((tile.row_end - tile.row_begin) * (tile.column_end - tile.column_begin));
+      result_.known +=
+          static_cast<std::uint64_t>((tile.row_end - tile.row_begin) * (tile.column_end - tile.column_begin));
     }
     result_.unknown = output_.count - result_.known;
   }
@@ -325,10 +331,14 @@ class Comparer {
 
 std::uint64_t poison_of(Dtype dtype) {
   switch (bits_of(dtype)) {
-    case 16: return kPoison16;
-    case 32: return kPoison32;
-    case 64: return kPoison64;
-    default: return 0xff;
+    case 16:
+      return kPoison16;
+    case 32:
+      return kPoison32;
+    case 64:
+      return kPoison64;
+    default:
+      return 0xff;
   }
 }
 
@@ -336,9 +346,12 @@ std::uint64_t poison_of(Dtype dtype) {
 
 std::string_view to_string(Verdict verdict) {
   switch (verdict) {
-    case Verdict::passed: return "passed";
-    case Verdict::failed: return "failed";
-    case Verdict::unknown: return "unknown";
+    case Verdict::passed:
+      return "passed";
+    case Verdict::failed:
+      return "failed";
+    case Verdict::unknown:
+      return "unknown";
   }
   return "unknown";
 }

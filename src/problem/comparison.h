@@ -17,14 +17,14 @@ namespace ptxbench::problem {
 enum class Verdict { passed, failed, unknown };
 std::string_view to_string(Verdict verdict);
 
-/// Limits of the rule for one output tensor, seen as rows of its last dimension. Norms of rows and blocks are floored at
-/// a tenth of the tensor's rms. docs/problems.md says where the numbers come from.
+/// Limits of the rule for one output tensor, seen as rows of its last dimension. Norms of rows and blocks are floored
+/// at a tenth of the tensor's rms. docs/problems.md says where the numbers come from.
 struct Limits {
-  double tensor_l2 = 0;  ///< ||y - t|| / ||t||
-  double block_l2 = 0;   ///< the same over the worst block of 64 rows
-  double row_l2 = 0;     ///< the same over the worst row
-  double element = 0;    ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
-  double gain = 0;       ///< |<y,t>/<t,t> - 1|
+  double tensor_l2 = 0;    ///< ||y - t|| / ||t||
+  double block_l2 = 0;     ///< the same over the worst block of 64 rows
+  double row_l2 = 0;       ///< the same over the worst row
+  double element = 0;      ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
+  double gain = 0;         ///< |<y,t>/<t,t> - 1|
   bool calibrated = true;  ///< false: scaled from another type, not yet confirmed by measurements
 };
 
@@ -66,10 +66,10 @@ struct TensorComparison {
   std::vector<std::string> failures;  ///< each limit that was broken, in words
   std::string note;                   ///< why the verdict is unknown, or a reservation
 
-  std::uint64_t known = 0;      ///< elements compared
-  std::uint64_t unknown = 0;    ///< elements of which nothing is known (clusters that were not run)
-  std::uint64_t wrong = 0;      ///< beyond the element limit, NaN, infinite or unwritten
-  std::uint64_t unwritten = 0;  ///< still poison
+  std::uint64_t known = 0;              ///< elements compared
+  std::uint64_t unknown = 0;            ///< elements of which nothing is known (clusters that were not run)
+  std::uint64_t wrong = 0;              ///< beyond the element limit, NaN, infinite or unwritten
+  std::uint64_t unwritten = 0;          ///< still poison
   std::uint64_t nan = 0, infinite = 0;  ///< where the truth is finite; poison not counted
 
   double tensor_l2 = 0;
@@ -103,8 +103,8 @@ struct CompareOptions {
   bool diagnose = true;
 };
 
-/// Compares `output` with `truth` (fp32, as many elements). Without limits the verdict is `unknown`, but NaN, infinities
-/// and unwritten elements still fail.
+/// Compares `output` with `truth` (fp32, as many elements). Without limits the verdict is `unknown`, but NaN,
+/// infinities and unwritten elements still fail.
 TensorComparison compare(const Tensor& output, std::span<const float> truth, const std::optional<Limits>& limits,
                          const CompareOptions& options = {});
 

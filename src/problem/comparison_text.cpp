@@ -83,8 +83,11 @@ std::string describe(const TensorComparison& comparison) {
 Json to_json(const TensorComparison& comparison) {
   Json cells = Json::array();
   for (const ErrorCell& cell : comparison.wrong_cells) {
-    cells.push_back({{"row", cell.row}, {"column", cell.column}, {"wrong", cell.wrong},
-                     {"unwritten", cell.unwritten}, {"known", cell.known}});
+    cells.push_back({{"row", cell.row},
+                     {"column", cell.column},
+                     {"wrong", cell.wrong},
+                     {"unwritten", cell.unwritten},
+                     {"known", cell.known}});
   }
   Json hypotheses = Json::array();
   for (const Hypothesis& hypothesis : comparison.hypotheses) {
@@ -98,12 +101,13 @@ Json to_json(const TensorComparison& comparison) {
               {"verdict", to_string(comparison.verdict)},
               {"failures", comparison.failures},
               {"note", comparison.note},
-              {"elements", {{"known", comparison.known},
-                            {"unknown", comparison.unknown},
-                            {"wrong", comparison.wrong},
-                            {"unwritten", comparison.unwritten},
-                            {"nan", comparison.nan},
-                            {"infinite", comparison.infinite}}},
+              {"elements",
+               {{"known", comparison.known},
+                {"unknown", comparison.unknown},
+                {"wrong", comparison.wrong},
+                {"unwritten", comparison.unwritten},
+                {"nan", comparison.nan},
+                {"infinite", comparison.infinite}}},
               {"tensor_l2", finite(comparison.tensor_l2)},
               {"worst_block_l2", finite(comparison.worst_block_l2)},
               {"worst_block_row", comparison.worst_block_row},
@@ -113,10 +117,11 @@ Json to_json(const TensorComparison& comparison) {
               {"worst_element_at", element_json(comparison.worst_element_at)},
               {"gain", finite(comparison.gain)},
               {"max_absolute_error", finite(comparison.max_absolute_error)},
-              {"compat", {{"passed", comparison.compat.passed},
-                          {"bad_elements", comparison.compat.bad_elements},
-                          {"max_absolute_error", finite(comparison.compat.max_absolute_error)},
-                          {"max_relative_error", finite(comparison.compat.max_relative_error)}}},
+              {"compat",
+               {{"passed", comparison.compat.passed},
+                {"bad_elements", comparison.compat.bad_elements},
+                {"max_absolute_error", finite(comparison.compat.max_absolute_error)},
+                {"max_relative_error", finite(comparison.compat.max_relative_error)}}},
               {"first_wrong", element_json(comparison.first_wrong)},
               {"cell_size", comparison.cell_size},
               {"cell_count", comparison.cell_count},

@@ -57,7 +57,8 @@ Result<Problem> make_problem(const Definition& definition, const Workload& workl
       if (!shape) return forward(shape.error());
       const std::uint64_t bytes = bytes_of(spec.dtype, *element_count(*shape));
       if (bytes >> 60 != 0 || (problem.tensor_bytes += bytes) >> 60 != 0) {
-        return input_error("{}: the tensors of {} are too large to address", definition.name, describe_axes(definition, workload));
+        return input_error("{}: the tensors of {} are too large to address", definition.name,
+                           describe_axes(definition, workload));
       }
       shapes.push_back(std::move(*shape));
     }
@@ -143,7 +144,8 @@ Result<void> Dataset::load_root(const fs::path& root, bool primary) {
         // Relative paths start at the primary root, so those of other roots are made absolute.
         for (auto* sources : {&workload.inputs, &workload.outputs}) {
           for (auto& [name, source] : *sources) {
-            if (auto* blob = std::get_if<SafetensorsInput>(&source); blob != nullptr && fs::path(blob->path).is_relative()) {
+            if (auto* blob = std::get_if<SafetensorsInput>(&source);
+                blob != nullptr && fs::path(blob->path).is_relative()) {
               blob->path = (fs::path(workload.root) / blob->path).string();
             }
           }
@@ -157,8 +159,8 @@ Result<void> Dataset::load_root(const fs::path& root, bool primary) {
       const auto known = definition_of_uuid_.find(workload.uuid);
       if (known != definition_of_uuid_.end()) {
         const auto& list = workloads_[known->second];
-        const auto same = std::find_if(list.begin(), list.end(),
-                                       [&](const Workload& other) { return other.uuid == workload.uuid; });
+        const auto same =
+            std::find_if(list.begin(), list.end(), [&](const Workload& other) { return other.uuid == workload.uuid; });
         if (known->second == trace->definition && to_json(*same) == to_json(workload)) continue;
         return input_error("{}: workload {} differs from the one at {}; remove one", where, workload.uuid, same->file);
       }

@@ -189,7 +189,8 @@ std::vector<std::string> Definition::variable_axes() const {
 }
 
 const InputSource* Workload::find_input(std::string_view input) const {
-  const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const auto& entry) { return entry.first == input; });
+  const auto found =
+      std::find_if(inputs.begin(), inputs.end(), [&](const auto& entry) { return entry.first == input; });
   return found == inputs.end() ? nullptr : &found->second;
 }
 
@@ -298,9 +299,9 @@ Result<void> check_evaluation(const Json& json, std::string_view where) {
   if (!json.is_object()) return input_error("{}: an object or null is needed", where);
   const auto status = base::required<std::string>(json, "status", where);
   if (!status) return forward(status.error());
-  static constexpr std::array<std::string_view, 7> kStatuses = {"PASSED", "INCORRECT_NUMERICAL", "INCORRECT_SHAPE",
-                                                                "INCORRECT_DTYPE", "RUNTIME_ERROR", "COMPILE_ERROR",
-                                                                "TIMEOUT"};
+  static constexpr std::array<std::string_view, 7> kStatuses = {
+      "PASSED",        "INCORRECT_NUMERICAL", "INCORRECT_SHAPE", "INCORRECT_DTYPE",
+      "RUNTIME_ERROR", "COMPILE_ERROR",       "TIMEOUT"};
   if (std::find(kStatuses.begin(), kStatuses.end(), *status) == kStatuses.end()) {
     return input_error("{}.status: unknown status '{}'{}", where, *status, base::did_you_mean(*status, kStatuses));
   }
@@ -324,11 +325,12 @@ Result<void> check_evaluation(const Json& json, std::string_view where) {
     }
     return {};
   };
-  if (auto checked = measures(correctness, "correctness",
-                              std::array{"max_relative_error", "max_absolute_error"}, true); !checked) {
+  if (auto checked = measures(correctness, "correctness", std::array{"max_relative_error", "max_absolute_error"}, true);
+      !checked) {
     return checked;
   }
-  return measures(performance, "performance", std::array{"latency_ms", "reference_latency_ms", "speedup_factor"}, false);
+  return measures(performance, "performance", std::array{"latency_ms", "reference_latency_ms", "speedup_factor"},
+                  false);
 }
 
 Json to_json(const Definition& definition) {

@@ -65,12 +65,12 @@ using InputSource = std::variant<RandomInput, ScalarInput, SafetensorsInput>;
 struct Workload {
   std::string uuid;
   std::vector<std::pair<std::string, std::int64_t>> axes;
-  std::vector<std::pair<std::string, InputSource>> inputs;    ///< those left out are random
-  std::vector<std::pair<std::string, InputSource>> outputs;   ///< stored results, safetensors only
+  std::vector<std::pair<std::string, InputSource>> inputs;   ///< those left out are random
+  std::vector<std::pair<std::string, InputSource>> outputs;  ///< stored results, safetensors only
   /// Made from --axis rather than read.
   bool ad_hoc = false;
-  std::string file;       ///< file:line it was read from, or empty
-  std::string root;       ///< what relative blob paths start at
+  std::string file;  ///< file:line it was read from, or empty
+  std::string root;  ///< what relative blob paths start at
 
   const InputSource* find_input(std::string_view input) const;
 };

@@ -55,6 +55,7 @@ float widen(const SmallFormat& format, std::uint32_t magnitude) {
 
 /// Round to nearest even by scaling to the spacing of the target, which nearbyint (in the default mode) then rounds to.
 std::uint32_t narrow(const SmallFormat& format, float magnitude) {
+  if (magnitude == 0) return 0;
   if (magnitude >= widen(format, format.largest)) return format.largest;
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude in [2^(exponent-1), 2^exponent)
@@ -105,9 +106,10 @@ Result<Dtype> parse_dtype(std::string_view name, std::string_view where) {
     if (kTable[i].name == name) return kTable[i].dtype;
     names[i] = kTable[i].name;
   }
-  return input_error("{}: unknown dtype '{}'{}; the known ones are float32 float16 bfloat16 float8_e4m3fn float8_e5m2 "
-                     "float4_e2m1 int64 int32 int16 int8 bool",
-                     where, name, base::did_you_mean(name, names));
+  return input_error(
+      "{}: unknown dtype '{}'{}; the known ones are float32 float16 bfloat16 float8_e4m3fn float8_e5m2 "
+      "float4_e2m1 int64 int32 int16 int8 bool",
+      where, name, base::did_you_mean(name, names));
 }
 
 int bits_of(Dtype dtype) { return entry(dtype).bits; }
@@ -193,24 +195,33 @@ std::uint8_t to_e2m1(float value) {
 
 void to_float(Dtype dtype, const void* data, std::uint64_t first, std::uint64_t count, float* out) {
   switch (dtype) {
-    case Dtype::float32: std::memcpy(out, static_cast<const float*>(data) + first, count * sizeof(float)); return;
-    case Dtype::float16: return widen_all<std::uint16_t>(data, first, count, out, from_float16);
+    case Dtype::float32:
+      std::memcpy(out, static_cast<const float*>(data) + first, count * sizeof(float));
+      return;
+    case Dtype::float16:
+      return widen_all<std::uint16_t>(data, first, count, out, from_float16);
     case Dtype::bfloat16:
       return widen_all<std::uint16_t>(data, first, count, out, [](std::uint16_t bits) {
         return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
       });
-    case Dtype::float8_e4m3fn: return widen_all<std::uint8_t>(data, first, count, out, from_e4m3);
-    case Dtype::float8_e5m2: return widen_all<std::uint8_t>(data, first, count, out, from_e5m2);
+    case Dtype::float8_e4m3fn:
+      return widen_all<std::uint8_t>(data, first, count, out, from_e4m3);
+    case Dtype::float8_e5m2:
+      return widen_all<std::uint8_t>(data, first, count, out, from_e5m2);
     case Dtype::float4_e2m1:
       for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint8_t byte = static_cast<const std::uint8_t*>(data)[(first + i) / 2];
         out[i] = from_e2m1(static_cast<std::uint8_t>(byte >> (4 * ((first + i) % 2))));
       }
       return;
-    case Dtype::int64: return widen_all<std::int64_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
-    case Dtype::int32: return widen_all<std::int32_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
-    case Dtype::int16: return widen_all<std::int16_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
-    case Dtype::int8: return widen_all<std::int8_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
+    case Dtype::int64:
+      return widen_all<std::int64_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
+    case Dtype::int32:
+      return widen_all<std::int32_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
+    case Dtype::int16:
+      return widen_all<std::int16_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
+    case Dtype::int8:
+      return widen_all<std::int8_t>(data, first, count, out, [](auto v) { return static_cast<float>(v); });
     case Dtype::boolean:
       return widen_all<std::uint8_t>(data, first, count, out, [](auto v) { return v != 0 ? 1.0f : 0.0f; });
   }
@@ -218,12 +229,17 @@ void to_float(Dtype dtype, const void* data, std::uint64_t first, std::uint64_t 
 
 void from_float(Dtype dtype, const float* values, std::uint64_t first, std::uint64_t count, void* data) {
   switch (dtype) {
-    case Dtype::float32: std::memcpy(static_cast<float*>(data) + first, values, count * sizeof(float)); return;
-    case Dtype::float16: return narrow_all<std::uint16_t>(values, first, count, data, to_float16);
+    case Dtype::float32:
+      std::memcpy(static_cast<float*>(data) + first, values, count * sizeof(float));
+      return;
+    case Dtype::float16:
+      return narrow_all<std::uint16_t>(values, first, count, data, to_float16);
     case Dtype::bfloat16:
       return narrow_all<std::uint16_t>(values, first, count, data, [](float v) { return to_bfloat16(v); });
-    case Dtype::float8_e4m3fn: return narrow_all<std::uint8_t>(values, first, count, data, to_e4m3);
-    case Dtype::float8_e5m2: return narrow_all<std::uint8_t>(values, first, count, data, to_e5m2);
+    case Dtype::float8_e4m3fn:
+      return narrow_all<std::uint8_t>(values, first, count, data, to_e4m3);
+    case Dtype::float8_e5m2:
+      return narrow_all<std::uint8_t>(values, first, count, data, to_e5m2);
     case Dtype::float4_e2m1:
       for (std::uint64_t i = 0; i < count; ++i) {
         std::uint8_t& byte = static_cast<std::uint8_t*>(data)[(first + i) / 2];
@@ -231,10 +247,14 @@ void from_float(Dtype dtype, const float* values, std::uint64_t first, std::uint
         byte = static_cast<std::uint8_t>((byte & ~(0xf << shift)) | (to_e2m1(values[i]) << shift));
       }
       return;
-    case Dtype::int64: return narrow_all<std::int64_t>(values, first, count, data, to_integer<std::int64_t>);
-    case Dtype::int32: return narrow_all<std::int32_t>(values, first, count, data, to_integer<std::int32_t>);
-    case Dtype::int16: return narrow_all<std::int16_t>(values, first, count, data, to_integer<std::int16_t>);
-    case Dtype::int8: return narrow_all<std::int8_t>(values, first, count, data, to_integer<std::int8_t>);
+    case Dtype::int64:
+      return narrow_all<std::int64_t>(values, first, count, data, to_integer<std::int64_t>);
+    case Dtype::int32:
+      return narrow_all<std::int32_t>(values, first, count, data, to_integer<std::int32_t>);
+    case Dtype::int16:
+      return narrow_all<std::int16_t>(values, first, count, data, to_integer<std::int16_t>);
+    case Dtype::int8:
+      return narrow_all<std::int8_t>(values, first, count, data, to_integer<std::int8_t>);
     case Dtype::boolean:
       return narrow_all<std::uint8_t>(values, first, count, data,
                                       [](float v) { return static_cast<std::uint8_t>(v != 0 ? 1 : 0); });

@@ -38,7 +38,8 @@ std::uint64_t bytes_of(Dtype dtype, std::uint64_t count);
 double unit_roundoff(Dtype dtype);
 
 // Conversions. From float: round to nearest, ties to even; a finite value beyond the largest one becomes infinity where
-// the format has one (float16, bfloat16), else the largest finite one (float8, float4). NaN stays NaN where there is one.
+// the format has one (float16, bfloat16), else the largest finite one (float8, float4). NaN stays NaN where there is
+// one.
 float from_bfloat16(std::uint16_t bits);
 std::uint16_t to_bfloat16(float value);
 float from_float16(std::uint16_t bits);

@@ -17,7 +17,7 @@ constexpr std::int64_t kChain = 256;         // elements of K whose products are
 constexpr std::int64_t kPitch = kChain + 8;  // of a widened row of A, so that rows start in different cache sets
 constexpr std::int64_t kRowsA = 6;           // micro-tile
 constexpr std::int64_t kRowsB = 16;
-constexpr std::int64_t kBlockM = 192;        // rows of A widened together: half of a level-2 cache
+constexpr std::int64_t kBlockM = 192;  // rows of A widened together: half of a level-2 cache
 constexpr std::int64_t kMaxBlockN = 512;
 constexpr std::int64_t kSuperM = 2 * kBlockM;  // rows of A for which one packed block of B is used
 
@@ -84,7 +84,8 @@ void pack_columns(const float* rows, std::int64_t depth, float* out) {
 
 struct AlignedFloats {
   explicit AlignedFloats(std::int64_t count)
-      : data(static_cast<float*>(std::aligned_alloc(64, (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64)),
+      : data(static_cast<float*>(
+                 std::aligned_alloc(64, (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64)),
              &std::free) {}
   std::unique_ptr<float, decltype(&std::free)> data;
   float* get() { return data.get(); }

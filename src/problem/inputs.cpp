@@ -49,8 +49,8 @@ Result<Tensor> make_input(const Problem& problem, std::size_t index, const Input
   if (!tensor) return tensor;
   if (tensor->dtype != spec.dtype || tensor->shape != shape) {
     return input_error("{}: tensor '{}' is {} {}, but input {} of {} is {} {}", problem.blob_path(blob).string(),
-                       blob.tensor_key, to_string(tensor->dtype), to_string(tensor->shape), spec.name,
-                       problem.title(), to_string(spec.dtype), to_string(shape));
+                       blob.tensor_key, to_string(tensor->dtype), to_string(tensor->shape), spec.name, problem.title(),
+                       to_string(spec.dtype), to_string(shape));
   }
   return tensor;
 }

@@ -16,7 +16,8 @@ inline int resolve_threads(int threads) {
 /// Calls body(index) for every index below `count`, in any order, on up to `threads` threads. The body must not throw.
 template <class Body>
 void parallel_for(std::uint64_t count, int threads, const Body& body) {
-  const auto workers = static_cast<int>(std::min<std::uint64_t>(count, static_cast<std::uint64_t>(resolve_threads(threads))));
+  const auto workers =
+      static_cast<int>(std::min<std::uint64_t>(count, static_cast<std::uint64_t>(resolve_threads(threads))));
   std::atomic<std::uint64_t> next = 0;
   const auto work = [&] {
     for (std::uint64_t index = next++; index < count; index = next++) body(index);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"normal", "scaled", "spiky"};
 
-constexpr int kBlocks = 64;            // Philox blocks made together
+constexpr int kBlocks = 64;             // Philox blocks made together
 constexpr int kElements = 4 * kBlocks;  // elements in them
 
 struct Words {

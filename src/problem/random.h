@@ -17,7 +17,8 @@ enum class Distribution {
 std::string_view to_string(Distribution distribution);
 Result<Distribution> parse_distribution(std::string_view text);
 
-/// One random tensor: element i is a function of (seed, tensor, i) alone, so any part can be made anywhere, at any time.
+/// One random tensor: element i is a function of (seed, tensor, i) alone, so any part can be made anywhere, at any
+/// time.
 ///
 /// Floating types: the fp32 value of random_element.h rounded to the type. Integers: uniform in [-8, 8); bool: uniform.
 struct RandomTensor {

@@ -27,7 +27,8 @@ Result<std::vector<Tensor>> gemm_reference(const TruthRequest& request) {
 }  // namespace
 
 std::optional<GemmRoles> gemm_roles(const Definition& definition) {
-  if (definition.op_type != "gemm" || definition.inputs.size() != 2 || definition.outputs.size() != 1) return std::nullopt;
+  if (definition.op_type != "gemm" || definition.inputs.size() != 2 || definition.outputs.size() != 1)
+    return std::nullopt;
   const auto matrix = [](const TensorSpec& spec) {
     return spec.shape && spec.shape->size() == 2 &&
            (spec.dtype == Dtype::bfloat16 || spec.dtype == Dtype::float16 || spec.dtype == Dtype::float32);
@@ -54,8 +55,10 @@ std::optional<ReferenceFunction> find_reference(const Definition& definition) {
 }
 
 std::string no_reference_message(const Definition& definition) {
-  return fmt::format("there is no native reference for {} (op_type {}): its results cannot be judged here, so its "
-                     "correctness is unknown", definition.name, definition.op_type);
+  return fmt::format(
+      "there is no native reference for {} (op_type {}): its results cannot be judged here, so its "
+      "correctness is unknown",
+      definition.name, definition.op_type);
 }
 
 std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request) {

@@ -18,10 +18,16 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxHeader = std::uint64_t{16} << 20;
 
 std::optional<Dtype> dtype_of(std::string_view code) {
-  static constexpr std::pair<std::string_view, Dtype> kCodes[] = {
-      {"F32", Dtype::float32}, {"F16", Dtype::float16},        {"BF16", Dtype::bfloat16}, {"F8_E4M3", Dtype::float8_e4m3fn},
-      {"F8_E5M2", Dtype::float8_e5m2}, {"I64", Dtype::int64}, {"I32", Dtype::int32},     {"I16", Dtype::int16},
-      {"I8", Dtype::int8},     {"BOOL", Dtype::boolean}};
+  static constexpr std::pair<std::string_view, Dtype> kCodes[] = {{"F32", Dtype::float32},
+                                                                  {"F16", Dtype::float16},
+                                                                  {"BF16", Dtype::bfloat16},
+                                                                  {"F8_E4M3", Dtype::float8_e4m3fn},
+                                                                  {"F8_E5M2", Dtype::float8_e5m2},
+                                                                  {"I64", Dtype::int64},
+                                                                  {"I32", Dtype::int32},
+                                                                  {"I16", Dtype::int16},
+                                                                  {"I8", Dtype::int8},
+                                                                  {"BOOL", Dtype::boolean}};
   for (const auto& [name, dtype] : kCodes) {
     if (name == code) return dtype;
   }
@@ -63,14 +69,15 @@ Result<std::vector<SafetensorsEntry>> SafetensorsFile::parse_header(std::string_
     if (!count) return input_error("{}: {}", here, count.error().message);
     const auto offsets = base::required_member(value, "data_offsets", here);
     if (!offsets) return tl::unexpected(offsets.error());
-    if (!(*offsets)->is_array() || (*offsets)->size() != 2) return input_error("{}.data_offsets: two numbers are needed", here);
+    if (!(*offsets)->is_array() || (*offsets)->size() != 2)
+      return input_error("{}.data_offsets: two numbers are needed", here);
     const auto begin = base::json_as<std::uint64_t>((**offsets)[0], here);
     const auto end = base::json_as<std::uint64_t>((**offsets)[1], here);
     if (!begin) return tl::unexpected(begin.error());
     if (!end) return tl::unexpected(end.error());
     if (*begin > *end || *end > data_bytes) {
-      return input_error("{}: bytes {} to {} are not within the file's {} bytes of data (truncated?)", here, *begin, *end,
-                         data_bytes);
+      return input_error("{}: bytes {} to {} are not within the file's {} bytes of data (truncated?)", here, *begin,
+                         *end, data_bytes);
     }
     if (*end - *begin != bytes_of(entry.dtype, *count)) {
       return input_error("{}: {} bytes do not fit {} of shape {}", here, *end - *begin, to_string(entry.dtype),

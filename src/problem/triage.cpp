@@ -132,7 +132,8 @@ class Diagnosis {
     const bool all = row_begin == 0 && column_begin == 0 && row_end == result_.rows && column_end == result_.columns;
     add("unwritten_region", std::min(1.0, density),
         fmt::format("never written: {} elements{}, within rows {}-{} and columns {}-{}{}", result_.unwritten,
-                    all && density > 0.999 ? " (all of them)" : "", row_begin, row_end - 1, column_begin, column_end - 1,
+                    all && density > 0.999 ? " (all of them)" : "", row_begin, row_end - 1, column_begin,
+                    column_end - 1,
                     row_end == result_.rows && row_begin > 0
                         ? "; the tail of the rows is missing, so check the grid size and the last tile's bounds"
                         : ""));
@@ -158,7 +159,8 @@ class Diagnosis {
     if (share(zeros) > 0.95) {
       add("all_zero", share(zeros),
           fmt::format("{:.0f} % of the wrong elements are exactly zero: the accumulators were never filled, or stored "
-                      "before they were", 100 * share(zeros)));
+                      "before they were",
+                      100 * share(zeros)));
     } else if (share(equal) > 0.95) {
       add("constant_value", share(equal), fmt::format("the wrong elements all hold the same value, {}", *first));
     }
@@ -171,7 +173,8 @@ class Diagnosis {
     const double rest2 = result_.tensor_l2 * result_.tensor_l2 - (gain - 1) * (gain - 1);
     if (rest2 > 0.005 * 0.005 || std::fabs(gain) < 1e-3) return;
     add("constant_scale", 0.97,
-        fmt::format("every element is {:.5g} times the right value: a wrong scale factor or a product added twice", gain));
+        fmt::format("every element is {:.5g} times the right value: a wrong scale factor or a product added twice",
+                    gain));
   }
 
   void transposed() {
@@ -238,11 +241,13 @@ class Diagnosis {
           // A single element decides most of the time.
           if (source == row || !is_known(source, cell.column) ||
               std::fabs(value(row, cell.column) - truth(source, cell.column)) >
-                  static_cast<float>(0.02 * std::fabs(static_cast<double>(truth(source, cell.column))) + 0.02 * typical())) {
+                  static_cast<float>(0.02 * std::fabs(static_cast<double>(truth(source, cell.column))) +
+                                     0.02 * typical())) {
             continue;
           }
           Match match;
-          for (std::int64_t j = 0; j < width; ++j) match.add(value(row, cell.column + j), truth(source, cell.column + j));
+          for (std::int64_t j = 0; j < width; ++j)
+            match.add(value(row, cell.column + j), truth(source, cell.column + j));
           if (!match.same()) continue;
           ++offsets[source - row];
           example = row;
@@ -268,7 +273,8 @@ class Diagnosis {
         for (std::int64_t source = 0; source < result_.columns; ++source) {
           if (source == column || !is_known(cell.row, source) ||
               std::fabs(value(cell.row, column) - truth(cell.row, source)) >
-                  static_cast<float>(0.02 * std::fabs(static_cast<double>(truth(cell.row, source))) + 0.02 * typical())) {
+                  static_cast<float>(0.02 * std::fabs(static_cast<double>(truth(cell.row, source))) +
+                                     0.02 * typical())) {
             continue;
           }
           Match match;
@@ -344,9 +350,10 @@ class Diagnosis {
       }
       if (tested >= 3 && moved > 0 && 3 * matched >= 2 * tested) {
         add("permuted_chunks", static_cast<double>(matched) / tested,
-            fmt::format("16-byte pieces are exchanged within every {} bytes of a row{}: the shared-memory layout of the "
-                        "output does not match the swizzle of the store",
-                        chunks * 16, by_xor == matched ? ", by an exclusive-or that depends on the row" : ""));
+            fmt::format(
+                "16-byte pieces are exchanged within every {} bytes of a row{}: the shared-memory layout of the "
+                "output does not match the swizzle of the store",
+                chunks * 16, by_xor == matched ? ", by an exclusive-or that depends on the row" : ""));
         return;
       }
     }
@@ -357,7 +364,8 @@ class Diagnosis {
     if (result_.tensor_l2 > 0.1 || result_.worst_block_l2 > 3 * result_.tensor_l2) return;
     add("low_precision", 0.5,
         fmt::format("small errors spread evenly over {} (relative L2 {:.3g}): inputs, partial sums or accumulators "
-                    "are kept in too low a precision", everywhere ? "the whole output" : "the output", result_.tensor_l2));
+                    "are kept in too low a precision",
+                    everywhere ? "the whole output" : "the output", result_.tensor_l2));
   }
 
   const Tensor& output_;

@@ -23,9 +23,12 @@ struct Swizzle {
   std::int64_t pieces;
   std::int64_t mask(std::int64_t row) const {
     switch (bytes) {
-      case 128: return row & 7;
-      case 64: return (row >> 1) & 3;
-      default: return (row >> 2) & 1;
+      case 128:
+        return row & 7;
+      case 64:
+        return (row >> 1) & 3;
+      default:
+        return (row >> 2) & 1;
     }
   }
 };
@@ -39,9 +42,8 @@ class GemmDiagnosis {
     if (depth_ < kGranule || failure_.result.wrong_cells.empty()) return {};
     // One wrong cell is examined closely: 24 of its rows against 24 of its columns.
     const auto& cells = failure_.result.wrong_cells;
-    const auto worst = std::max_element(cells.begin(), cells.end(), [](const ErrorCell& a, const ErrorCell& b) {
-      return a.wrong < b.wrong;
-    });
+    const auto worst = std::max_element(cells.begin(), cells.end(),
+                                        [](const ErrorCell& a, const ErrorCell& b) { return a.wrong < b.wrong; });
     take(*worst);
     if (a_.index.size() < 4 || b_.index.size() < 4) return {};
     swizzle();
@@ -185,9 +187,10 @@ class GemmDiagnosis {
         double predicted = 0;
         for (const Range& run : runs) {
           for (std::int64_t k = run.begin; k < run.end; ++k) {
-            predicted += run.coefficient *
-                         static_cast<double>(a_.values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]) *
-                         static_cast<double>(b_.values[j * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]);
+            predicted +=
+                run.coefficient *
+                static_cast<double>(a_.values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]) *
+                static_cast<double>(b_.values[j * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]);
           }
         }
         left += square(error[i * columns + j] - predicted);
@@ -205,8 +208,10 @@ class GemmDiagnosis {
     }
     std::string text;
     if (!missing.empty() && !repeated.empty()) {
-      text = fmt::format("{} is missing and {} was added once more: a stage of the pipeline was read before its new data "
-                         "arrived (stale data), or loaded from the wrong coordinate", missing, repeated);
+      text = fmt::format(
+          "{} is missing and {} was added once more: a stage of the pipeline was read before its new data "
+          "arrived (stale data), or loaded from the wrong coordinate",
+          missing, repeated);
     } else if (!missing.empty()) {
       text = fmt::format("{} of the reduction is missing: {}", missing,
                          runs.back().end == depth_ && missing_count == 1

@@ -149,8 +149,9 @@ TEST(CompileReport, ReadsFrontEndAndHostCompiler) {
   EXPECT_EQ(report.messages[2].tool, "gcc");
   EXPECT_EQ(report.messages[2].where.column, 10);
   EXPECT_EQ(report.messages[3].where.file, "tvm/ffi/function.h");
-  EXPECT_EQ(report.summary(1), "kernel.cu:7: nvcc: identifier \"foo\" is undefined\n    p[threadIdx.x]=foo(1);\n"
-                               "and 2 more\n");
+  EXPECT_EQ(report.summary(1),
+            "kernel.cu:7: nvcc: identifier \"foo\" is undefined\n    p[threadIdx.x]=foo(1);\n"
+            "and 2 more\n");
 }
 
 TEST(CompileReport, NamesUndefinedSymbolsOnce) {

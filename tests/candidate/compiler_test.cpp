@@ -102,7 +102,8 @@ TEST_F(CompilerTest, TheLibraryCanBeCalled) {
   ASSERT_NE(error, nullptr);
   const auto* object = static_cast<const abi::ErrorObject*>(error);
   EXPECT_EQ(std::string(object->message.data, object->message.size), "one dimension, not 2");
-  EXPECT_NE(std::string(object->backtrace.data, object->backtrace.size).find("kernel.cu\", line 10"), std::string::npos);
+  EXPECT_NE(std::string(object->backtrace.data, object->backtrace.size).find("kernel.cu\", line 10"),
+            std::string::npos);
   reinterpret_cast<abi::ReleaseFunction>(dlsym(ffi, abi::kReleaseSymbol))(error);
 }
 
@@ -140,9 +141,13 @@ TEST_F(CompilerTest, EverythingThatMattersIsInTheId) {
 }
 
 TEST(CompilerSetup, MissingToolkitNamesTheRemedy) {
-  ASSERT_EQ(setenv("CUDA_HOME", "/no/such/toolkit", 1), 0);
+  const auto nowhere = base::TempDir::create();
+  ASSERT_TRUE(nowhere);
+  setenv("PTXBENCH_FORCE_WHEEL_CUDA", "1", 1);
+  setenv("PTXBENCH_HOME", nowhere->path().c_str(), 1);
   const auto compiler = Compiler::create();
-  unsetenv("CUDA_HOME");
+  unsetenv("PTXBENCH_FORCE_WHEEL_CUDA");
+  unsetenv("PTXBENCH_HOME");
   ASSERT_FALSE(compiler);
   EXPECT_EQ(compiler.error().kind, ErrorKind::infrastructure);
   EXPECT_NE(compiler.error().message.find("doctor"), std::string::npos) << compiler.error().message;

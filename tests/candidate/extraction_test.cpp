@@ -23,15 +23,16 @@ TEST(Extraction, TakesTheLastBlockThatIsACandidate) {
 }
 
 TEST(Extraction, AcceptsTheWaysModelsMarkCode) {
-  for (const char* language : {"cpp", "cuda", "c++", "CUDA", "C++", " cpp ", "cpp:kernel.cu", "cuda title=\"k\"",
-                               "{.cpp}", "cu"}) {
+  for (const char* language :
+       {"cpp", "cuda", "c++", "CUDA", "C++", " cpp ", "cpp:kernel.cu", "cuda title=\"k\"", "{.cpp}", "cu"}) {
     EXPECT_TRUE(extract_candidate(fence(language, kKernel)).source) << language;
   }
 }
 
 TEST(Extraction, AcceptsWindowsLineEndsAndTrailingBlanks) {
-  const auto result = extract_candidate("Text\r\n```cpp  \r\n__global__ void k();\r\n"
-                                        "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, k);\r\n```  \t\r\ndone\r\n");
+  const auto result = extract_candidate(
+      "Text\r\n```cpp  \r\n__global__ void k();\r\n"
+      "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, k);\r\n```  \t\r\ndone\r\n");
   ASSERT_TRUE(result.source);
   EXPECT_EQ(*result.source, "__global__ void k();\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(run, k);\n");
 }

@@ -46,7 +46,15 @@ void demo(tvm::ffi::TensorView a, const tvm::ffi::TensorView& b, float scale, in
   TVM_FFI_ICHECK_EQ(a.ndim(), 2) << "a is a matrix";
   if (a.size(1) != b.size(-1)) TVM_FFI_THROW(ValueError) << "columns " << a.size(1) << " and " << b.size(-1);
   if (count == 7) throw std::runtime_error("seven");
-  seen = {a.size(0), a.sizes()[1], a.numel(), a.stride(-1), a.is_contiguous(), mask.has_value(), scale, count, flag,
+  seen = {a.size(0),
+          a.sizes()[1],
+          a.numel(),
+          a.stride(-1),
+          a.is_contiguous(),
+          mask.has_value(),
+          scale,
+          count,
+          flag,
           TVMFFIEnvGetStream(a.device().device_type, a.device().device_id)};
 }
 
@@ -109,8 +117,8 @@ std::string take_error() {
   TVMFFIErrorMoveFromRaised(&handle);
   if (handle == nullptr) return "";
   const auto* error = static_cast<const call_abi::ErrorObject*>(handle);
-  std::string text = std::string(error->kind.data, error->kind.size) + ": " +
-                     std::string(error->message.data, error->message.size);
+  std::string text =
+      std::string(error->kind.data, error->kind.size) + ": " + std::string(error->message.data, error->message.size);
   EXPECT_NE(error->backtrace.data, nullptr);
   TVMFFIObjectDecRef(handle);
   return text;
@@ -123,8 +131,8 @@ TEST(FfiHeaders, PassesEveryKindOfArgument) {
   ASSERT_EQ(TVMFFIEnvSetStream(2, 0, &stream, &old), 0);
   EXPECT_EQ(old, nullptr);
   call_abi::Any result;
-  ASSERT_EQ(call(&__tvm_ffi_demo, {any(a.tensor), any(b.tensor), any(0.5), any(std::int64_t{4}), any(true), call_abi::Any()},
-                 &result),
+  ASSERT_EQ(call(&__tvm_ffi_demo,
+                 {any(a.tensor), any(b.tensor), any(0.5), any(std::int64_t{4}), any(true), call_abi::Any()}, &result),
             0)
       << take_error();
   EXPECT_EQ(seen.rows, 3);
@@ -140,8 +148,9 @@ TEST(FfiHeaders, PassesEveryKindOfArgument) {
   EXPECT_EQ(result.type, call_abi::TypeIndex::none);
 
   a.strides[0] = 16;
-  ASSERT_EQ(call(&__tvm_ffi_demo, {any(a.tensor), any(b.tensor), any(std::int64_t{2}), any(true), any(false),
-                                   any(b.tensor)}, &result), 0);
+  ASSERT_EQ(call(&__tvm_ffi_demo,
+                 {any(a.tensor), any(b.tensor), any(std::int64_t{2}), any(true), any(false), any(b.tensor)}, &result),
+            0);
   EXPECT_FALSE(seen.contiguous);
   EXPECT_TRUE(seen.has_mask);
   EXPECT_EQ(seen.scale, 2.0) << "an int passes as a float";
@@ -180,8 +189,8 @@ TEST(FfiHeaders, ErrorsCrossTheBoundary) {
     EXPECT_EQ(call(&__tvm_ffi_demo, args, &result), -1);
     return take_error();
   };
-  const std::vector<call_abi::Any> good = {any(a.tensor), any(a.tensor), any(0.5), any(std::int64_t{4}), any(true),
-                                      call_abi::Any()};
+  const std::vector<call_abi::Any> good = {any(a.tensor),        any(a.tensor), any(0.5),
+                                           any(std::int64_t{4}), any(true),     call_abi::Any()};
   auto args = good;
   args[1] = any(b.tensor);
   EXPECT_EQ(demo_error(args), "ValueError: columns 8 and 9");

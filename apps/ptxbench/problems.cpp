@@ -1,0 +1,148 @@
+// `ptxbench problems`: which problems there are, and what one of them asks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/terminal.h"
+#include "base/text.h"
+#include "commands.h"
+#include "problem/dataset.h"
+#include "problem/reference.h"
+
+namespace ptxbench::app {
+namespace {
+
+using base::Json;
+using problem::Dataset;
+using problem::Definition;
+using problem::TensorSpec;
+using problem::Workload;
+
+struct Options {
+  std::vector<std::string> roots;
+  std::string name;
+  bool json = false;
+};
+
+Result<Dataset> load(const Options& options) {
+  const auto roots = problem::dataset_roots(options.roots);
+  if (!roots) return tl::unexpected(roots.error());
+  return Dataset::load(*roots);
+}
+
+std::string signature(const TensorSpec& spec) {
+  std::string text = spec.name;
+  if (spec.shape) {
+    text += "[";
+    for (std::size_t i = 0; i < spec.shape->size(); ++i) text += (i > 0 ? "," : "") + (*spec.shape)[i];
+    text += "]";
+  }
+  return fmt::format("{} {}", text, problem::to_string(spec.dtype));
+}
+
+std::string call_of(const Definition& definition) {
+  std::string text;
+  for (const TensorSpec& spec : definition.inputs) text += (text.empty() ? "" : ", ") + signature(spec);
+  text += " -> ";
+  for (std::size_t i = 0; i < definition.outputs.size(); ++i) {
+    text += (i > 0 ? ", " : "") + signature(definition.outputs[i]);
+  }
+  return text;
+}
+
+bool judged(const Definition& definition) { return problem::find_reference(definition).has_value(); }
+
+ExitCode list(const Options& options) {
+  const auto dataset = load(options);
+  if (!dataset) return report_error(dataset.error());
+  if (options.json) {
+    Json problems = Json::array();
+    for (const auto& [name, definition] : dataset->definitions()) {
+      problems.push_back({{"name", name},
+                          {"op_type", definition.op_type},
+                          {"description", definition.description},
+                          {"workloads", dataset->workloads(name).size()},
+                          {"reference", judged(definition)}});
+    }
+    fmt::print("{}\n", Json{{"schema", "ptxbench.problems/1"}, {"problems", problems}}.dump(1));
+    return ExitCode::passed;
+  }
+  std::size_t width = 0;
+  for (const auto& [name, definition] : dataset->definitions()) width = std::max(width, name.size());
+  for (const auto& [name, definition] : dataset->definitions()) {
+    fmt::print("{:<{}}  {:<10} {:>2} workloads  {}{}\n", name, width, definition.op_type,
+               dataset->workloads(name).size(), call_of(definition),
+               judged(definition) ? "" : "  (no native reference: correctness unknown)");
+  }
+  if (dataset->definitions().empty()) fmt::print("no problems\n");
+  return ExitCode::passed;
+}
+
+ExitCode show(const Options& options) {
+  const auto dataset = load(options);
+  if (!dataset) return report_error(dataset.error());
+  const auto found = dataset->find_definition(options.name);
+  if (!found) return report_error(found.error());
+  const Definition& definition = **found;
+  if (options.json) {
+    Json workloads = Json::array();
+    for (const Workload& workload : dataset->workloads(definition.name)) workloads.push_back(to_json(workload));
+    fmt::print(
+        "{}\n",
+        Json{{"schema", "ptxbench.problem/1"}, {"definition", to_json(definition)}, {"workloads", workloads}}.dump(1));
+    return ExitCode::passed;
+  }
+  const base::Style style(base::use_color(stdout));
+  fmt::print("{}  ({})\n{}\n\n", style.bold(definition.name), definition.op_type, definition.description);
+  std::string constants;
+  for (const auto& axis : definition.axes) {
+    if (axis.constant) constants += fmt::format(" {}={}", axis.name, *axis.constant);
+  }
+  std::string variables;
+  for (const std::string& axis : definition.variable_axes()) variables += " " + axis;
+  fmt::print("constant axes:{}\nvariable axes:{}\n", constants.empty() ? " none" : constants,
+             variables.empty() ? " none" : variables);
+  const auto print_specs = [](const char* what, const std::vector<TensorSpec>& specs) {
+    for (const TensorSpec& spec : specs) {
+      fmt::print("{} {}{}{}\n", what, signature(spec), spec.description.empty() ? "" : ": ", spec.description);
+    }
+  };
+  print_specs("input ", definition.inputs);
+  print_specs("output", definition.outputs);
+  fmt::print("reference:\n");
+  for (const auto line : base::split_lines(definition.reference)) fmt::print("  {}\n", line);
+  if (!judged(definition)) fmt::print("{}\n", problem::no_reference_message(definition));
+  fmt::print("\nworkloads:\n");
+  for (const Workload& workload : dataset->workloads(definition.name)) {
+    const auto made = problem::make_problem(definition, workload);
+    if (!made) return report_error(made.error());
+    const auto work = problem::required_multiply_adds(*made);
+    fmt::print("  {}  {:<10} {:>10}{}\n", workload.uuid, describe_axes(definition, workload),
+               base::format_bytes(made->tensor_bytes), work ? fmt::format("  {:.1f} GFLOP", *work * 2e-9) : "");
+  }
+  if (dataset->workloads(definition.name).empty()) fmt::print("  none stored; give the axes with --axis NAME=N\n");
+  return ExitCode::passed;
+}
+
+}  // namespace
+
+void add_problems(CLI::App& app, ExitCode& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("problems", "List the problems, or show one");
+  command->require_subcommand(0, 1);
+  command->add_option("--root", options->roots, "Problem folders in FlashInfer-Trace layout, the first is primary")
+      ->envname("PTXBENCH_PROBLEMS");
+  command->add_flag("--json", options->json, "One JSON object instead of text");
+  CLI::App* list_command = command->add_subcommand("list", "All problems, one a line");
+  list_command->add_flag("--json", options->json, "One JSON object instead of text");
+  CLI::App* show_command = command->add_subcommand("show", "Axes, tensors, reference and workloads of one problem");
+  show_command->add_option("name", options->name, "The problem's name")->required();
+  show_command->add_flag("--json", options->json, "One JSON object instead of text");
+  command->callback(
+      [options, show_command, &exit_code] { exit_code = show_command->parsed() ? show(*options) : list(*options); });
+}
+
+}  // namespace ptxbench::app

@@ -1,0 +1,182 @@
+#include "problem/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace ptxbench::problem {
+namespace {
+
+const Limits kLimits = *limits_for("gemm", Dtype::bfloat16);
+
+struct Pair {
+  Tensor output;
+  std::vector<float> truth;
+};
+
+/// A sound output of the given shape.
+Pair sound(std::int64_t rows, std::int64_t columns, Dtype dtype = Dtype::bfloat16) {
+  std::vector<float> truth(static_cast<std::size_t>(rows * columns));
+  RandomTensor{Dtype::float32, Distribution::normal, 21, 0}.fill(0, truth.size(), truth.data());
+  auto output = Tensor::create("C", dtype, {rows, columns});
+  from_float(dtype, truth.data(), 0, truth.size(), output->data());
+  return {std::move(*output), std::move(truth)};
+}
+
+TEST(Compare, NumbersAreWhatTheyClaim) {
+  // 2 x 4, truth all 1, one element 1.5: errors are exact in bf16.
+  auto output = Tensor::create("C", Dtype::bfloat16, {2, 4});
+  const std::vector<float> truth(8, 1.0f);
+  std::vector<float> values = truth;
+  values[6] = 1.5f;
+  from_float(Dtype::bfloat16, values.data(), 0, 8, output->data());
+  const auto result = compare(*output, truth, kLimits);
+  EXPECT_DOUBLE_EQ(result.tensor_l2, std::sqrt(0.25 / 8));
+  EXPECT_DOUBLE_EQ(result.worst_row_l2, std::sqrt(0.25 / 4));
+  EXPECT_EQ(result.worst_row, 1);
+  EXPECT_DOUBLE_EQ(result.gain, 8.5 / 8);
+  EXPECT_DOUBLE_EQ(result.worst_element, 0.5 - 1.0 / 256);
+  EXPECT_DOUBLE_EQ(result.max_absolute_error, 0.5);
+  EXPECT_EQ(result.wrong, 1u);
+  ASSERT_TRUE(result.first_wrong);
+  EXPECT_EQ(result.first_wrong->row, 1);
+  EXPECT_EQ(result.first_wrong->column, 2);
+  EXPECT_EQ(result.first_wrong->got, 1.5);
+  EXPECT_EQ(result.compat.bad_elements, 1u);
+  EXPECT_EQ(result.verdict, Verdict::failed);
+}
+
+TEST(Compare, UnknownElementsAreNotJudged) {
+  auto [output, truth] = sound(256, 256);
+  // Everything outside the known tile is wrong.
+  auto values = output.as<std::uint16_t>();
+  for (std::size_t row = 0; row < 256; ++row) {
+    for (std::size_t column = 0; column < 256; ++column) {
+      if (row < 128 || column >= 128) values[row * 256 + column] = to_bfloat16(99);
+    }
+  }
+  CompareOptions options;
+  options.known = {{128, 256, 0, 128}};
+  const auto result = compare(output, truth, kLimits, options);
+  EXPECT_EQ(result.verdict, Verdict::passed) << describe(result);
+  EXPECT_EQ(result.known, 128u * 128u);
+  EXPECT_EQ(result.unknown, 256u * 256u - 128u * 128u);
+  EXPECT_NE(result.note.find("unknown"), std::string::npos);
+  options.known = {{128, 256, 0, 129}};
+  EXPECT_EQ(compare(output, truth, kLimits, options).verdict, Verdict::failed);
+}
+
+TEST(Compare, WithoutLimitsNothingPasses) {
+  const auto [output, truth] = sound(64, 64);
+  const auto result = compare(output, truth, std::nullopt);
+  EXPECT_EQ(result.verdict, Verdict::unknown);
+  EXPECT_FALSE(result.note.empty());
+  auto [bad, bad_truth] = sound(64, 64);
+  bad.as<std::uint16_t>()[5] = 0x7fc0;
+  EXPECT_EQ(compare(bad, bad_truth, std::nullopt).verdict, Verdict::failed) << "NaN needs no limit";
+}
+
+TEST(Compare, MissingTruthIsUnknown) {
+  const auto [output, truth] = sound(64, 64);
+  const auto result = compare(output, std::span<const float>(truth).first(10), kLimits);
+  EXPECT_EQ(result.verdict, Verdict::unknown);
+}
+
+TEST(Compare, PoisonIsUnwrittenAndNotMerelyNan) {
+  auto [output, truth] = sound(64, 64);
+  auto poison = Tensor::create("p", Dtype::bfloat16, {1});
+  fill_poison(*poison);
+  output.as<std::uint16_t>()[70] = poison->as<std::uint16_t>()[0];
+  output.as<std::uint16_t>()[71] = 0x7fff;  // the NaN that arithmetic gives
+  const auto result = compare(output, truth, kLimits);
+  EXPECT_EQ(result.unwritten, 1u);
+  EXPECT_EQ(result.nan, 1u);
+  EXPECT_EQ(result.verdict, Verdict::failed);
+}
+
+TEST(Compare, PoisonIsNanInEveryFloatingType) {
+  for (const Dtype dtype :
+       {Dtype::float32, Dtype::float16, Dtype::bfloat16, Dtype::float8_e4m3fn, Dtype::float8_e5m2}) {
+    auto tensor = Tensor::create("p", dtype, {16});
+    fill_poison(*tensor);
+    float value = 0;
+    to_float(dtype, tensor->data(), 7, 1, &value);
+    EXPECT_TRUE(std::isnan(value)) << to_string(dtype);
+    EXPECT_EQ(is_poison(*tensor, 7), bits_of(dtype) >= 16) << to_string(dtype);
+  }
+}
+
+TEST(Compare, BlockAndRowLimitsCatchLocalErrors) {
+  auto [output, truth] = sound(8192, 32);
+  // One row of 8192 off by 2 %: invisible in the tensor's norm.
+  auto values = output.as<std::uint16_t>();
+  for (std::size_t column = 0; column < 32; ++column) {
+    values[5000 * 32 + column] = to_bfloat16(truth[5000 * 32 + column] * 1.02f);
+  }
+  const auto result = compare(output, truth, kLimits);
+  EXPECT_EQ(result.verdict, Verdict::failed);
+  EXPECT_LT(result.tensor_l2, kLimits.tensor_l2);
+  EXPECT_EQ(result.worst_row, 5000);
+  EXPECT_EQ(result.worst_block_row, 4992);
+}
+
+TEST(Compare, ZeroRowsDoNotDivideByZero) {
+  auto [output, truth] = sound(64, 64);
+  for (std::size_t column = 0; column < 64; ++column) {
+    truth[column] = 0;
+    output.as<std::uint16_t>()[column] = 0;
+  }
+  EXPECT_EQ(compare(output, truth, kLimits).verdict, Verdict::passed);
+  const std::vector<float> zeros(64 * 64, 0.0f);
+  auto blank = Tensor::create("C", Dtype::bfloat16, {64, 64});
+  EXPECT_EQ(compare(*blank, zeros, kLimits).verdict, Verdict::passed) << "zero is right when the truth is zero";
+  EXPECT_EQ(compare(output, zeros, kLimits).verdict, Verdict::failed);
+}
+
+TEST(Compare, ThreadsDoNotMatter) {
+  auto [output, truth] = sound(512, 300);
+  output.as<std::uint16_t>()[40000] = to_bfloat16(50);
+  output.as<std::uint16_t>()[70000] = to_bfloat16(50);
+  CompareOptions one, many;
+  one.threads = 1;
+  many.threads = 7;
+  EXPECT_EQ(to_json(compare(output, truth, kLimits, one)), to_json(compare(output, truth, kLimits, many)));
+}
+
+TEST(Compare, ErrorMapCountsCells) {
+  auto [output, truth] = sound(100, 100);
+  output.as<std::uint16_t>()[99 * 100 + 99] = to_bfloat16(50);
+  const auto result = compare(output, truth, kLimits);
+  EXPECT_EQ(result.cell_count, 4u);
+  ASSERT_EQ(result.wrong_cells.size(), 1u);
+  EXPECT_EQ(result.wrong_cells[0].row, 64);
+  EXPECT_EQ(result.wrong_cells[0].column, 64);
+  EXPECT_EQ(result.wrong_cells[0].known, 36u * 36u);
+}
+
+TEST(Compare, SquareMatricesMayBeTransposedWhole) {
+  auto [output, truth] = sound(96, 96);
+  std::vector<float> transposed(truth.size());
+  for (std::size_t i = 0; i < 96; ++i) {
+    for (std::size_t j = 0; j < 96; ++j) transposed[i * 96 + j] = truth[j * 96 + i];
+  }
+  from_float(Dtype::bfloat16, transposed.data(), 0, transposed.size(), output.data());
+  const auto result = compare(output, truth, kLimits);
+  ASSERT_FALSE(result.hypotheses.empty());
+  EXPECT_EQ(result.hypotheses[0].pattern, "transposed_matrix");
+}
+
+TEST(Compare, Fp16LimitsSaySoWhenNotCalibrated) {
+  const auto [output, truth] = sound(64, 512, Dtype::float16);
+  const auto limits = limits_for("gemm", Dtype::float16);
+  ASSERT_TRUE(limits);
+  const auto result = compare(output, truth, limits);
+  EXPECT_EQ(result.verdict, Verdict::passed) << describe(result);
+  EXPECT_NE(result.note.find("not calibrated"), std::string::npos);
+  EXPECT_FALSE(limits_for("gemm", Dtype::float32));
+  EXPECT_FALSE(limits_for("no_such_op", Dtype::bfloat16));
+}
+
+}  // namespace
+}  // namespace ptxbench::problem

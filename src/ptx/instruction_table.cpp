@@ -22,7 +22,8 @@ std::vector<ModifierSlot> compile_modifiers(const InstructionForm& form) {
   size_t at = 0;
   const auto modifier = [&] {
     const size_t start = ++at;
-    while (at < text.size() && (text[at] == '_' || text[at] == ':' || std::isalnum(static_cast<unsigned char>(text[at]))))
+    while (at < text.size() &&
+           (text[at] == '_' || text[at] == ':' || std::isalnum(static_cast<unsigned char>(text[at]))))
       ++at;
     const Mod mod = find_modifier(text.substr(start, at - start));
     if (mod == Mod::none) bad_row(form, text.substr(start, at - start));
@@ -52,25 +53,44 @@ std::vector<ModifierSlot> compile_modifiers(const InstructionForm& form) {
 
 OperandRole role_of(const InstructionForm& form, char letter) {
   switch (letter) {
-    case 'd': return OperandRole::destination;
-    case 'D': return OperandRole::destination_sink;
-    case 's': return OperandRole::source;
-    case 'r': return OperandRole::source_register;
-    case 'm': return OperandRole::move_source;
-    case 'x': return OperandRole::special_source;
-    case 'i': return OperandRole::immediate;
-    case 'p': return OperandRole::predicate_source;
-    case 'P': return OperandRole::predicate_destination;
-    case 'Q': return OperandRole::predicate_destination_pair;
-    case 'e': return OperandRole::destination_with_predicate;
-    case 'E': return OperandRole::destination_and_predicate;
-    case 'a': return OperandRole::address;
-    case 't': return OperandRole::tensor_address;
-    case '_': return OperandRole::sink;
-    case 'L': return OperandRole::label;
-    case 'T': return OperandRole::label_list;
-    case 'C': return OperandRole::call;
-    default: bad_row(form, std::string("unknown operand letter ") + letter);
+    case 'd':
+      return OperandRole::destination;
+    case 'D':
+      return OperandRole::destination_sink;
+    case 's':
+      return OperandRole::source;
+    case 'r':
+      return OperandRole::source_register;
+    case 'm':
+      return OperandRole::move_source;
+    case 'x':
+      return OperandRole::special_source;
+    case 'i':
+      return OperandRole::immediate;
+    case 'p':
+      return OperandRole::predicate_source;
+    case 'P':
+      return OperandRole::predicate_destination;
+    case 'Q':
+      return OperandRole::predicate_destination_pair;
+    case 'e':
+      return OperandRole::destination_with_predicate;
+    case 'E':
+      return OperandRole::destination_and_predicate;
+    case 'a':
+      return OperandRole::address;
+    case 't':
+      return OperandRole::tensor_address;
+    case '_':
+      return OperandRole::sink;
+    case 'L':
+      return OperandRole::label;
+    case 'T':
+      return OperandRole::label_list;
+    case 'C':
+      return OperandRole::call;
+    default:
+      bad_row(form, std::string("unknown operand letter ") + letter);
   }
 }
 
@@ -181,8 +201,10 @@ CompiledForm compile(const InstructionForm& form) {
   compiled.operands = compile_operands(form);
   if (!form.target.starts_with("sm_")) bad_row(form, form.target);
   for (const char c : form.target.substr(3)) {
-    if (c == 'a') compiled.target_specific = true;
-    else compiled.target_number = compiled.target_number * 10 + static_cast<uint32_t>(c - '0');
+    if (c == 'a')
+      compiled.target_specific = true;
+    else
+      compiled.target_number = compiled.target_number * 10 + static_cast<uint32_t>(c - '0');
   }
   return compiled;
 }

@@ -129,12 +129,37 @@ Token Lexer::next() {
     case '>':
       if (!pair('>', 'R')) pair('=', 'g');
       break;
-    case '=': pair('=', 'e'); break;
-    case '!': pair('=', 'n'); break;
-    case '&': pair('&', 'A'); break;
-    case '|': pair('|', 'O'); break;
-    case '{': case '}': case '(': case ')': case '[': case ']': case ',': case ';': case ':': case '@': case '+':
-    case '-': case '*': case '/': case '%': case '^': case '~': case '?': break;
+    case '=':
+      pair('=', 'e');
+      break;
+    case '!':
+      pair('=', 'n');
+      break;
+    case '&':
+      pair('&', 'A');
+      break;
+    case '|':
+      pair('|', 'O');
+      break;
+    case '{':
+    case '}':
+    case '(':
+    case ')':
+    case '[':
+    case ']':
+    case ',':
+    case ';':
+    case ':':
+    case '@':
+    case '+':
+    case '-':
+    case '*':
+    case '/':
+    case '%':
+    case '^':
+    case '~':
+    case '?':
+      break;
     default:
       token.kind = TokenKind::invalid;
       token.problem = "character has no meaning in PTX";

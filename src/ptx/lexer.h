@@ -13,7 +13,8 @@ enum class TokenKind : uint8_t {
   integer,      ///< bits, is_unsigned
   floating,     ///< bits; is_f32 for `0f........`
   string,       ///< text without the quotes
-  punctuation,  ///< punctuation holds the character; two-character operators: `<<` is 'L', `>>` 'R', `<=` 'l', `>=` 'g',
+  punctuation,  ///< punctuation holds the character; two-character operators: `<<` is 'L', `>>` 'R', `<=` 'l', `>=`
+                ///< 'g',
                 ///< `==` 'e', `!=` 'n', `&&` 'A', `||` 'O'
   invalid,      ///< problem says what is wrong
 };

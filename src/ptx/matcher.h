@@ -44,8 +44,9 @@ struct OperandContext {
 };
 
 /// Chooses the first form whose operand contract the instruction meets and stores it in `instruction.form`; floating
-/// constants take the width of their operand's type. On failure says in `problem` what was expected, and in
-/// `problem_operand` where (-1: the number of operands).
+/// constants take the width of their operand's type, `{x}` becomes `x` where a scalar is meant and `x` becomes `{x}`
+/// where a matrix fragment of one register is. On failure says in `problem` what was expected, and in `problem_operand`
+/// where (-1: the number of operands).
 bool match_operands(const Spelling& spelling, const OperandContext& context, Instruction& instruction,
                     std::string& problem, int& problem_operand);
 

@@ -14,14 +14,33 @@ enum class Kind : uint8_t { none, integer, bits, floating, half, packed, predica
 
 Kind kind_of(Type type) {
   switch (type) {
-    case Type::none: return Kind::none;
-    case Type::u8: case Type::u16: case Type::u32: case Type::u64:
-    case Type::s8: case Type::s16: case Type::s32: case Type::s64: return Kind::integer;
-    case Type::b8: case Type::b16: case Type::b32: case Type::b64: case Type::b128: return Kind::bits;
-    case Type::f32: case Type::f64: return Kind::floating;
-    case Type::f16: case Type::f16x2: return Kind::half;
-    case Type::pred: return Kind::predicate;
-    default: return Kind::packed;
+    case Type::none:
+      return Kind::none;
+    case Type::u8:
+    case Type::u16:
+    case Type::u32:
+    case Type::u64:
+    case Type::s8:
+    case Type::s16:
+    case Type::s32:
+    case Type::s64:
+      return Kind::integer;
+    case Type::b8:
+    case Type::b16:
+    case Type::b32:
+    case Type::b64:
+    case Type::b128:
+      return Kind::bits;
+    case Type::f32:
+    case Type::f64:
+      return Kind::floating;
+    case Type::f16:
+    case Type::f16x2:
+      return Kind::half;
+    case Type::pred:
+      return Kind::predicate;
+    default:
+      return Kind::packed;
   }
 }
 
@@ -32,36 +51,51 @@ bool register_fits(Type wanted, Type reg, bool relaxed) {
   const bool enough = same || (relaxed && reg_bits > wanted_bits);
   const Kind have = kind_of(reg);
   switch (kind_of(wanted)) {
-    case Kind::none: return true;
-    case Kind::predicate: return have == Kind::predicate;
-    case Kind::integer: return (have == Kind::integer || have == Kind::bits) && enough;
-    case Kind::bits: return have != Kind::predicate && enough;
+    case Kind::none:
+      return true;
+    case Kind::predicate:
+      return have == Kind::predicate;
+    case Kind::integer:
+      return (have == Kind::integer || have == Kind::bits) && enough;
+    case Kind::bits:
+      return have != Kind::predicate && enough;
     case Kind::floating:
-    case Kind::half: return wanted == reg || (have == Kind::bits && enough);
-    case Kind::packed: return have == Kind::bits && enough;
+    case Kind::half:
+      return wanted == reg || (have == Kind::bits && enough);
+    case Kind::packed:
+      return have == Kind::bits && enough;
   }
   return false;
 }
 
 bool constant_fits(Type wanted, const Operand& operand) {
   switch (kind_of(wanted)) {
-    case Kind::integer: return operand.kind == OperandKind::integer;
+    case Kind::integer:
+      return operand.kind == OperandKind::integer;
     case Kind::bits:
       if (operand.kind == OperandKind::integer) return true;
       return (wanted == Type::b32 && operand.is_f32) || (wanted == Type::b64 && !operand.is_f32);
-    case Kind::floating: return operand.kind == OperandKind::floating;
-    case Kind::none: return operand.kind == OperandKind::integer;
-    default: return false;
+    case Kind::floating:
+      return operand.kind == OperandKind::floating;
+    case Kind::none:
+      return operand.kind == OperandKind::integer;
+    default:
+      return false;
   }
 }
 
 Type widen(Type type) {
   switch (type) {
-    case Type::u16: return Type::u32;
-    case Type::s16: return Type::s32;
-    case Type::u32: return Type::u64;
-    case Type::s32: return Type::s64;
-    default: return Type::none;
+    case Type::u16:
+      return Type::u32;
+    case Type::s16:
+      return Type::s32;
+    case Type::u32:
+      return Type::u64;
+    case Type::s32:
+      return Type::s64;
+    default:
+      return Type::none;
   }
 }
 
@@ -76,17 +110,39 @@ class Matcher {
     for (const Mod mod : instruction.mods) {
       if (mod_type(mod) != Type::none && types_ < 4) type_[types_++] = mod_type(mod);
       switch (mod) {
-        case Mod::v2: vector_ = 2; break;
-        case Mod::v4: vector_ = 4; break;
-        case Mod::v8: vector_ = 8; break;
-        case Mod::x1: matrices_ = 1; break;
-        case Mod::x2: matrices_ = 2; break;
-        case Mod::x4: matrices_ = 4; break;
-        case Mod::_1d: dimensions_ = 1; break;
-        case Mod::_2d: dimensions_ = 2; break;
-        case Mod::_3d: dimensions_ = 3; break;
-        case Mod::_4d: dimensions_ = 4; break;
-        case Mod::_5d: dimensions_ = 5; break;
+        case Mod::v2:
+          vector_ = 2;
+          break;
+        case Mod::v4:
+          vector_ = 4;
+          break;
+        case Mod::v8:
+          vector_ = 8;
+          break;
+        case Mod::x1:
+          matrices_ = 1;
+          break;
+        case Mod::x2:
+          matrices_ = 2;
+          break;
+        case Mod::x4:
+          matrices_ = 4;
+          break;
+        case Mod::_1d:
+          dimensions_ = 1;
+          break;
+        case Mod::_2d:
+          dimensions_ = 2;
+          break;
+        case Mod::_3d:
+          dimensions_ = 3;
+          break;
+        case Mod::_4d:
+          dimensions_ = 4;
+          break;
+        case Mod::_5d:
+          dimensions_ = 5;
+          break;
         default:
           if (mod >= Mod::m8n8) shape_mod_ = mod;
       }
@@ -101,11 +157,20 @@ class Matcher {
       if (rule.widened) target.type = widen(target.type);
     }
     switch (rule.count_rule) {
-      case CountRule::one: break;
-      case CountRule::fixed: target.count = rule.count; break;
-      case CountRule::vector_modifier: target.count = vector_; break;
-      case CountRule::matrix_count: target.count = matrices_ * rule.count; break;
-      case CountRule::im2col_offsets: target.count = dimensions_ > 2 ? dimensions_ - 2 : 1; break;
+      case CountRule::one:
+        break;
+      case CountRule::fixed:
+        target.count = rule.count;
+        break;
+      case CountRule::vector_modifier:
+        target.count = vector_;
+        break;
+      case CountRule::matrix_count:
+        target.count = matrices_ * rule.count;
+        break;
+      case CountRule::im2col_offsets:
+        target.count = dimensions_ > 2 ? dimensions_ - 2 : 1;
+        break;
       case CountRule::fragment: {
         const FragmentSize size = fragment_size(instruction_.op, mod_shape(shape_mod_), rule.fragment, target.type);
         target.count = size.count;
@@ -127,17 +192,21 @@ class Matcher {
                register_fits(type, context_.register_type(operand.index), rule.relaxed);
       case OperandRole::source:
       case OperandRole::special_source:
-      case OperandRole::move_source: return source_fits(rule, type, operand);
-      default: return false;
+      case OperandRole::move_source:
+        return source_fits(rule, type, operand);
+      default:
+        return false;
     }
   }
 
   bool source_fits(const OperandRule& rule, Type type, const Operand& operand) const {
     if (operand.negated) return false;
     switch (operand.kind) {
-      case OperandKind::reg: return register_fits(type, context_.register_type(operand.index), rule.relaxed);
+      case OperandKind::reg:
+        return register_fits(type, context_.register_type(operand.index), rule.relaxed);
       case OperandKind::integer:
-      case OperandKind::floating: return constant_fits(type, operand);
+      case OperandKind::floating:
+        return constant_fits(type, operand);
       case OperandKind::special: {
         if (rule.role == OperandRole::source) return false;
         const auto special = static_cast<SpecialRegister>(operand.index);
@@ -149,9 +218,9 @@ class Matcher {
       }
       case OperandKind::variable:
       case OperandKind::function:
-        return rule.role == OperandRole::move_source &&
-               (kind_of(type) == Kind::integer || kind_of(type) == Kind::bits);
-      default: return false;
+        return rule.role == OperandRole::move_source && (kind_of(type) == Kind::integer || kind_of(type) == Kind::bits);
+      default:
+        return false;
     }
   }
 
@@ -188,7 +257,8 @@ class Matcher {
 
   bool fits(const OperandRule& rule, const Operand& operand) const {
     switch (rule.role) {
-      case OperandRole::sink: return operand.kind == OperandKind::sink;
+      case OperandRole::sink:
+        return operand.kind == OperandKind::sink;
       case OperandRole::immediate: {
         if (operand.kind != OperandKind::integer) return false;
         const auto value = static_cast<int64_t>(operand.bits);
@@ -198,7 +268,8 @@ class Matcher {
         return predicate_register(operand) || operand.kind == OperandKind::integer ||
                (instruction_.op == Op::mov && operand.kind == OperandKind::special &&
                 special_register_type(static_cast<SpecialRegister>(operand.index)) == Type::pred);
-      case OperandRole::predicate_destination: return predicate_register(operand) && !operand.negated;
+      case OperandRole::predicate_destination:
+        return predicate_register(operand) && !operand.negated;
       case OperandRole::predicate_destination_pair:
         if (operand.kind == OperandKind::predicate_pair) {
           return std::all_of(operand.elements.begin(), operand.elements.end(), [&](const Operand& element) {
@@ -221,19 +292,28 @@ class Matcher {
         return rule.role == OperandRole::destination_with_predicate && operand.kind == OperandKind::reg &&
                is_destination(operand);
       }
-      case OperandRole::address: return address_fits(operand, false);
-      case OperandRole::tensor_address: return address_fits(operand, true);
-      case OperandRole::label: return operand.kind == OperandKind::label;
-      case OperandRole::label_list: return operand.kind == OperandKind::target_list;
-      case OperandRole::call: return true;
-      default: break;
+      case OperandRole::address:
+        return address_fits(operand, false);
+      case OperandRole::tensor_address:
+        return address_fits(operand, true);
+      case OperandRole::label:
+        return operand.kind == OperandKind::label;
+      case OperandRole::label_list:
+        return operand.kind == OperandKind::target_list;
+      case OperandRole::call:
+        return true;
+      default:
+        break;
     }
     if (operand.suffix != Mod::none && !rule.selectable) return false;
     const RuleTarget wanted = target(rule);
     if (rule.count_rule == CountRule::fragment && wanted.count == 0) return false;
-    // A one-element fragment may be written as a scalar; ptxas takes `{a}` and `a` alike.
+    // A one-element vector stands for its element and the other way round, as in Triton's `ld.global.b32 {%r1},
+    // [%rd1]`.
+    if (wanted.count == 0 && operand.kind == OperandKind::vector)
+      return operand.elements.size() == 1 && scalar_fits(rule, wanted.type, operand.elements[0]);
     if (wanted.count == 0 || (wanted.count == 1 && operand.kind != OperandKind::vector))
-      return operand.kind != OperandKind::vector && scalar_fits(rule, wanted.type, operand);
+      return scalar_fits(rule, wanted.type, operand);
     if (operand.kind != OperandKind::vector || operand.elements.size() != wanted.count) return false;
     return std::all_of(operand.elements.begin(), operand.elements.end(),
                        [&](const Operand& element) { return scalar_fits(rule, wanted.type, element); });
@@ -271,8 +351,19 @@ class Matcher {
       Operand& operand = instruction_.operands[at];
       if (rule.optional && rule.condition == Mod::none && !fits(rule, operand)) continue;
       ++at;
-      if (operand.kind != OperandKind::floating && operand.kind != OperandKind::vector) continue;
-      const Type type = target(rule).type;
+      if (!is_value(rule.role)) continue;
+      const auto [type, count] = target(rule);
+      if (count == 0 && operand.kind == OperandKind::vector) {
+        Operand element = std::move(operand.elements[0]);
+        operand = std::move(element);
+        // ptxas schedules `{x}` and `x` differently, so the printer must keep the braces.
+        operand.text = "{}";
+      } else if (count == 1 && operand.kind != OperandKind::vector) {
+        Operand vector;
+        vector.kind = OperandKind::vector;
+        vector.elements.push_back(std::move(operand));
+        operand = std::move(vector);
+      }
       set_width(operand, type);
       for (Operand& element : operand.elements) set_width(element, type);
     }
@@ -284,32 +375,46 @@ class Matcher {
     if (wanted.count > 0) return fmt::format("a vector of {} registers{}", wanted.count, type);
     switch (rule.role) {
       case OperandRole::destination:
-      case OperandRole::source_register: return "a register" + type;
-      case OperandRole::destination_sink: return "a register" + type + " or '_'";
+      case OperandRole::source_register:
+        return "a register" + type;
+      case OperandRole::destination_sink:
+        return "a register" + type + " or '_'";
       case OperandRole::source:
         return "a register" + type +
                (wanted.type == Type::none || constant_allowed(wanted.type) ? " or a constant" : "");
-      case OperandRole::special_source: return "a register" + type + ", a constant or a special register";
-      case OperandRole::move_source: return "a register" + type + ", a constant, a special register or a variable";
+      case OperandRole::special_source:
+        return "a register" + type + ", a constant or a special register";
+      case OperandRole::move_source:
+        return "a register" + type + ", a constant, a special register or a variable";
       case OperandRole::immediate:
         if (!rule.has_range) return "an integer constant";
         if (rule.low == rule.high) return fmt::format("the constant {}", rule.low);
-        return rule.step == 1 ? fmt::format("an integer constant from {} to {}", rule.low, rule.high)
-                              : fmt::format("an integer constant from {} to {} in steps of {}", rule.low, rule.high,
-                                            rule.step);
-      case OperandRole::predicate_source: return "a predicate";
-      case OperandRole::predicate_destination: return "a predicate register";
-      case OperandRole::predicate_destination_pair: return "a predicate register or a pair 'p|q'";
-      case OperandRole::destination_with_predicate: return "a register" + type + " or a pair 'd|p'";
-      case OperandRole::destination_and_predicate: return "a pair 'd|p' of a register" + type + " and a predicate";
-      case OperandRole::address: return "an address in brackets with an integer base register";
+        return rule.step == 1
+                   ? fmt::format("an integer constant from {} to {}", rule.low, rule.high)
+                   : fmt::format("an integer constant from {} to {} in steps of {}", rule.low, rule.high, rule.step);
+      case OperandRole::predicate_source:
+        return "a predicate";
+      case OperandRole::predicate_destination:
+        return "a predicate register";
+      case OperandRole::predicate_destination_pair:
+        return "a predicate register or a pair 'p|q'";
+      case OperandRole::destination_with_predicate:
+        return "a register" + type + " or a pair 'd|p'";
+      case OperandRole::destination_and_predicate:
+        return "a pair 'd|p' of a register" + type + " and a predicate";
+      case OperandRole::address:
+        return "an address in brackets with an integer base register";
       case OperandRole::tensor_address:
         return fmt::format("a tensor address '[map, {{c0, ...}}]' with {} coordinate{}", coordinate_count(),
                            coordinate_count() == 1 ? "" : "s");
-      case OperandRole::sink: return "'_'";
-      case OperandRole::label: return "a label";
-      case OperandRole::label_list: return "the name of a .branchtargets list";
-      case OperandRole::call: return "call operands";
+      case OperandRole::sink:
+        return "'_'";
+      case OperandRole::label:
+        return "a label";
+      case OperandRole::label_list:
+        return "the name of a .branchtargets list";
+      case OperandRole::call:
+        return "call operands";
     }
     return "";
   }
@@ -320,15 +425,20 @@ class Matcher {
         return fmt::format("{}register '{}' of type .{}", operand.negated ? "negated " : "",
                            context_.function.registers[operand.index].name,
                            type_name(context_.register_type(operand.index)));
-      case OperandKind::predicate_pair: return "a pair 'p|q'";
-      case OperandKind::integer: return fmt::format("integer constant {}", static_cast<int64_t>(operand.bits));
-      case OperandKind::floating: return operand.is_f32 ? "an f32 constant" : "an f64 constant";
+      case OperandKind::predicate_pair:
+        return "a pair 'p|q'";
+      case OperandKind::integer:
+        return fmt::format("integer constant {}", static_cast<int64_t>(operand.bits));
+      case OperandKind::floating:
+        return operand.is_f32 ? "an f32 constant" : "an f64 constant";
       case OperandKind::special:
-        return fmt::format("special register '{}'",
-                           special_register_text(static_cast<SpecialRegister>(operand.index)));
-      case OperandKind::variable: return fmt::format("variable '{}'", context_.variable(operand.index).name);
-      case OperandKind::label: return fmt::format("label '{}'", context_.function.labels[operand.index].name);
-      case OperandKind::function: return fmt::format("function '{}'", context_.module.functions[operand.index].name);
+        return fmt::format("special register '{}'", special_register_text(static_cast<SpecialRegister>(operand.index)));
+      case OperandKind::variable:
+        return fmt::format("variable '{}'", context_.variable(operand.index).name);
+      case OperandKind::label:
+        return fmt::format("label '{}'", context_.function.labels[operand.index].name);
+      case OperandKind::function:
+        return fmt::format("function '{}'", context_.module.functions[operand.index].name);
       case OperandKind::address:
         if (operand.elements.size() == 2)
           return fmt::format("a tensor address with {} coordinates", operand.elements[1].elements.size());
@@ -336,15 +446,32 @@ class Matcher {
       case OperandKind::vector:
         if (operand.elements.empty()) return "an empty vector";
         for (const Operand& element : operand.elements)
-          if (element.kind != operand.elements[0].kind) return fmt::format("a mixed vector of {}", operand.elements.size());
+          if (element.kind != operand.elements[0].kind)
+            return fmt::format("a mixed vector of {}", operand.elements.size());
         return fmt::format("a vector of {}, first {}", operand.elements.size(), describe(operand.elements[0]));
-      case OperandKind::sink: return "'_'";
-      case OperandKind::target_list: return "a label list";
+      case OperandKind::sink:
+        return "'_'";
+      case OperandKind::target_list:
+        return "a label list";
     }
     return "";
   }
 
  private:
+  static bool is_value(OperandRole role) {
+    switch (role) {
+      case OperandRole::destination:
+      case OperandRole::destination_sink:
+      case OperandRole::source:
+      case OperandRole::source_register:
+      case OperandRole::move_source:
+      case OperandRole::special_source:
+        return true;
+      default:
+        return false;
+    }
+  }
+
   static bool constant_allowed(Type type) {
     const Kind kind = kind_of(type);
     return kind == Kind::integer || kind == Kind::bits || kind == Kind::floating;
@@ -388,11 +515,16 @@ FragmentSize fragment_size(Op op, MatrixShape shape, char fragment, Type element
   const unsigned bits = type_bits(element);
   if (bits == 0 || elements == 0) return {};
   switch (element) {
-    case Type::f64: return {elements / lanes, Type::f64};
-    case Type::f32: return {elements / lanes, Type::f32};
-    case Type::s32: return {elements / lanes, Type::s32};
-    case Type::f16: return {std::max(elements / (lanes * 2), 1u), Type::f16x2};
-    default: return {std::max(elements * bits / (lanes * 32), 1u), Type::b32};
+    case Type::f64:
+      return {elements / lanes, Type::f64};
+    case Type::f32:
+      return {elements / lanes, Type::f32};
+    case Type::s32:
+      return {elements / lanes, Type::s32};
+    case Type::f16:
+      return {std::max(elements / (lanes * 2), 1u), Type::f16x2};
+    default:
+      return {std::max(elements * bits / (lanes * 32), 1u), Type::b32};
   }
 }
 

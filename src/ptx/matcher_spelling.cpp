@@ -22,8 +22,10 @@ Sequence sequence_of(Mod mod) {
 bool match_in_order(const std::vector<ModifierSlot>& slots, const std::vector<Mod>& mods) {
   size_t taken = 0;
   for (const ModifierSlot& slot : slots) {
-    if (taken < mods.size() && slot.accepts(mods[taken])) ++taken;
-    else if (!slot.optional) return false;
+    if (taken < mods.size() && slot.accepts(mods[taken]))
+      ++taken;
+    else if (!slot.optional)
+      return false;
   }
   return taken == mods.size();
 }
@@ -90,7 +92,7 @@ bool target_has(const CompiledForm& form, const TargetVersion& target) {
 
 /// How far a form's pattern reads along the modifiers in order, for the choice of the form to explain.
 struct Progress {
-  size_t taken = 0;            ///< modifiers read
+  size_t taken = 0;                       ///< modifiers read
   const ModifierSlot* missing = nullptr;  ///< required slot that was not satisfied
 };
 
@@ -124,9 +126,9 @@ void explain_modifiers(Op op, const std::vector<Mod>& mods, const std::vector<Pa
   Progress best_progress;
   for (const CompiledForm& form : forms) {
     const Progress progress = progress_of(form, mods);
-    const bool better = best == nullptr || progress.taken > best_progress.taken ||
-                        (progress.taken == best_progress.taken && best_progress.missing != nullptr &&
-                         progress.missing == nullptr);
+    const bool better =
+        best == nullptr || progress.taken > best_progress.taken ||
+        (progress.taken == best_progress.taken && best_progress.missing != nullptr && progress.missing == nullptr);
     if (better) {
       best = &form;
       best_progress = progress;
@@ -142,7 +144,8 @@ void explain_modifiers(Op op, const std::vector<Mod>& mods, const std::vector<Pa
     }
   }
   const size_t stray = static_cast<size_t>(std::find(used.begin(), used.end(), false) - used.begin());
-  if (stray < mods.size() && first_part + stray < parts.size()) spelling.problem_offset = parts[first_part + stray].offset;
+  if (stray < mods.size() && first_part + stray < parts.size())
+    spelling.problem_offset = parts[first_part + stray].offset;
   if (best_progress.missing != nullptr) {
     const std::string found = stray < mods.size() ? fmt::format("'.{}'", modifier_text(mods[stray])) : "none of them";
     spelling.problem =
@@ -251,8 +254,10 @@ Spelling resolve_spelling(std::string_view name, const TargetVersion& target) {
     for (const CompiledForm& form : compiled_forms(op)) {
       if (!match_modifiers(form.slots, mods)) continue;
       modifiers_fit = true;
-      if (target_has(form, target)) spelling.forms.push_back(&form);
-      else refused = &form;
+      if (target_has(form, target))
+        spelling.forms.push_back(&form);
+      else
+        refused = &form;
     }
     if (!spelling.forms.empty()) {
       spelling.op = op;

@@ -19,30 +19,30 @@ struct SourcePosition {
 };
 
 enum class OperandKind : uint8_t {
-  reg,        ///< index = Function::registers
+  reg,             ///< index = Function::registers
   predicate_pair,  ///< `p|q`: elements = two operands (reg or sink)
-  integer,    ///< bits = two's complement value
-  floating,   ///< bits = IEEE-754 pattern; width says f32 or f64 (decimal literals are f64)
-  special,    ///< special register (%tid.x, %laneid, ...): index = SpecialRegister
-  variable,   ///< address of a variable or parameter: index = VariableRef, bits = byte offset (`name+8`)
-  label,      ///< branch target: index = Function::labels
-  function,   ///< call target: index = Module::functions
-  address,    ///< `[base+offset]`: elements[0] = base (reg, variable, or integer), bits = offset. Tensor coordinates
-              ///< `[map, {c0, c1}]` add elements[1] = a vector
-  vector,     ///< `{a, b, ...}`: elements
-  sink,       ///< `_`
+  integer,         ///< bits = two's complement value
+  floating,        ///< bits = IEEE-754 pattern; width says f32 or f64 (decimal literals are f64)
+  special,         ///< special register (%tid.x, %laneid, ...): index = SpecialRegister
+  variable,        ///< address of a variable or parameter: index = VariableRef, bits = byte offset (`name+8`)
+  label,           ///< branch target: index = Function::labels
+  function,        ///< call target: index = Module::functions
+  address,      ///< `[base+offset]`: elements[0] = base (reg, variable, or integer), bits = offset. Tensor coordinates
+                ///< `[map, {c0, c1}]` add elements[1] = a vector
+  vector,       ///< `{a, b, ...}`: elements
+  sink,         ///< `_`
   target_list,  ///< branch-target or call-prototype label: index = Function::labels
 };
 
 struct Operand {
   OperandKind kind = OperandKind::sink;
-  bool negated = false;      ///< `!p`
-  bool is_f32 = false;       ///< floating: written as 0f........
+  bool negated = false;  ///< `!p`
+  bool is_f32 = false;   ///< floating: written as 0f........
   uint32_t index = kNone;
   uint64_t bits = 0;
   std::vector<Operand> elements;
-  Mod suffix = Mod::none;    ///< `.b0`..`.h1` selectors of video instructions, `.unified` of addresses
-  std::string text;          ///< spelling to print literals exactly as they came; empty if none is needed
+  Mod suffix = Mod::none;  ///< `.b0`..`.h1` selectors of video instructions, `.unified` of addresses
+  std::string text;        ///< spelling to print literals exactly as they came; empty if none is needed
 };
 
 struct Instruction {
@@ -53,8 +53,8 @@ struct Instruction {
   uint32_t guard = kNone;                 ///< predicate register or kNone
   bool guard_negated = false;
   SourcePosition position;
-  uint32_t file = 0;                      ///< last `.loc`: file index as in `.file`, 0 = unknown
-  uint32_t line = 0;                      ///< last `.loc`: source line, 0 = unknown
+  uint32_t file = 0;  ///< last `.loc`: file index as in `.file`, 0 = unknown
+  uint32_t line = 0;  ///< last `.loc`: source line, 0 = unknown
 
   bool has(Mod mod) const;
   /// The i-th modifier that is a type (.f32, .u64, ...), Type::none if there is none.
@@ -75,37 +75,38 @@ struct Variable {
   std::string name;
   StateSpace space = StateSpace::generic;
   Type type = Type::none;
-  uint32_t vector = 1;              ///< 1, 2 or 4 (`.v2`, `.v4`)
-  uint32_t alignment = 0;           ///< bytes; natural alignment if the source names none
-  std::vector<uint64_t> dimensions; ///< empty for a scalar; 0 for `[]`
-  uint64_t size = 0;                ///< bytes in all; 0 for an extern array of unknown size
-  std::vector<std::byte> data;      ///< initial bytes (`size` long) or empty
+  uint32_t vector = 1;               ///< 1, 2 or 4 (`.v2`, `.v4`)
+  uint32_t alignment = 0;            ///< bytes; natural alignment if the source names none
+  std::vector<uint64_t> dimensions;  ///< empty for a scalar; 0 for `[]`
+  uint64_t size = 0;                 ///< bytes in all; 0 for an extern array of unknown size
+  std::vector<std::byte> data;       ///< initial bytes (`size` long) or empty
   /// Addresses inside the initialiser: at `offset` bytes, address of `variable`/`function` + addend.
   struct Relocation {
     uint64_t offset = 0;
     std::string symbol;
     int64_t addend = 0;
-    bool generic = false;           ///< written as generic(symbol)
-    uint64_t mask = 0;              ///< `0xff00(symbol)`: the address bits that go into this element; 0 = all
+    bool generic = false;  ///< written as generic(symbol)
+    uint64_t mask = 0;     ///< `0xff00(symbol)`: the address bits that go into this element; 0 = all
   };
   std::vector<Relocation> relocations;
   bool is_extern = false, is_visible = false, is_weak = false, is_common = false;
-  bool pointer = false;             ///< entry parameter with `.ptr`
+  bool pointer = false;  ///< entry parameter with `.ptr`
   StateSpace pointer_space = StateSpace::generic;
   uint32_t pointer_alignment = 0;
   SourcePosition position;
   std::vector<std::string> attributes;  ///< `.attribute(...)` entries: ".managed", ".unified(...)"
-  std::string declaration_text;     ///< canonical text of the declaration for the printer; empty: built from the fields
+  std::string declaration_text;  ///< canonical text of the declaration for the printer; empty: built from the fields
 };
 
 enum class StatementKind : uint8_t {
-  instruction,     ///< index = Function::instructions
-  label,           ///< index = Function::labels
-  scope_open, scope_close,
+  instruction,  ///< index = Function::instructions
+  label,        ///< index = Function::labels
+  scope_open,
+  scope_close,
   declare_registers,  ///< text
   declare_variable,   ///< index = Function::variables
-  location,        ///< `.loc` text
-  directive,       ///< `.pragma`, `.branchtargets`, `.callprototype`, ...: text
+  location,           ///< `.loc` text
+  directive,          ///< `.pragma`, `.branchtargets`, `.callprototype`, ...: text
 };
 
 struct Statement {
@@ -116,11 +117,11 @@ struct Statement {
 
 struct Label {
   std::string name;
-  uint32_t instruction = kNone;            ///< index of the instruction that follows it (may be instructions.size())
-  std::vector<uint32_t> targets;           ///< `.branchtargets`: labels
-  bool is_prototype = false;               ///< `.callprototype`
+  uint32_t instruction = kNone;   ///< index of the instruction that follows it (may be instructions.size())
+  std::vector<uint32_t> targets;  ///< `.branchtargets`: labels
+  bool is_prototype = false;      ///< `.callprototype`
   std::vector<uint64_t> prototype_returns, prototype_params;  ///< byte sizes
-  std::vector<uint32_t> call_targets;      ///< `.calltargets`: indices into Module::functions
+  std::vector<uint32_t> call_targets;                         ///< `.calltargets`: indices into Module::functions
 };
 
 /// Where an operand's variable lives: the top bit chooses the table.
@@ -141,15 +142,15 @@ struct Function {
   std::vector<Register> registers;
   std::vector<Label> labels;
   std::vector<Instruction> instructions;
-  std::vector<Statement> statements; ///< the body in source order, for the printer
-  uint32_t maxntid[3] = {0, 0, 0};   ///< 0 = not given
+  std::vector<Statement> statements;  ///< the body in source order, for the printer
+  uint32_t maxntid[3] = {0, 0, 0};    ///< 0 = not given
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t reqnctapercluster[3] = {0, 0, 0};
   uint32_t maxclusterrank = 0;
   uint32_t minnctapersm = 0, maxnreg = 0;
-  uint32_t alias_of = kNone;         ///< `.alias`: the function in Module::functions whose body this name stands for
+  uint32_t alias_of = kNone;  ///< `.alias`: the function in Module::functions whose body this name stands for
   bool explicit_cluster = false, noreturn = false, blocks_are_clusters = false;
-  std::vector<std::string> directives; ///< performance directives in source order, for the printer
+  std::vector<std::string> directives;  ///< performance directives in source order, for the printer
   SourcePosition position;
 };
 
@@ -160,13 +161,14 @@ struct SourceFile {
 
 struct Module {
   uint32_t version_major = 0, version_minor = 0;
-  std::string target;                ///< "sm_90a"
+  std::string target;  ///< "sm_90a"
   std::vector<std::string> target_options;
   uint32_t address_size = 64;
   std::vector<SourceFile> files;
-  std::vector<Variable> variables;   ///< module scope: global, const, shared
-  std::vector<Function> functions;   ///< declarations too
-  /// Module-level items in source order for the printer: kind tells function, variable, or raw text (`.file`, `.section`).
+  std::vector<Variable> variables;  ///< module scope: global, const, shared
+  std::vector<Function> functions;  ///< declarations too
+  /// Module-level items in source order for the printer: kind tells function, variable, or raw text (`.file`,
+  /// `.section`).
   struct Item {
     enum class Kind : uint8_t { function, variable, text } kind{};
     uint32_t index = kNone;

@@ -10,13 +10,13 @@ namespace ptxbench::ptx {
 
 enum class NameKind : uint8_t {
   none,
-  reg,             ///< index = Function::registers
-  pending_register, ///< declared, not used yet: index = RegisterRange
-  register_range,  ///< `%r<n>`: the key is the prefix; index = RegisterRange
-  vector_register, ///< index into the list of vector registers
-  variable,        ///< index = Function::variables (or Module::variables at module scope)
-  function,        ///< index = Module::functions
-  label,           ///< index = Function::labels
+  reg,               ///< index = Function::registers
+  pending_register,  ///< declared, not used yet: index = RegisterRange
+  register_range,    ///< `%r<n>`: the key is the prefix; index = RegisterRange
+  vector_register,   ///< index into the list of vector registers
+  variable,          ///< index = Function::variables (or Module::variables at module scope)
+  function,          ///< index = Module::functions
+  label,             ///< index = Function::labels
 };
 
 struct NameEntry {
@@ -48,8 +48,10 @@ class NameTable {
 
   void clear() {
     if (size_ == 0) return;
-    if (slots_.size() > 64) slots_ = {};
-    else slots_.assign(slots_.size(), {});
+    if (slots_.size() > 64)
+      slots_ = {};
+    else
+      slots_.assign(slots_.size(), {});
     size_ = 0;
   }
 

@@ -14,13 +14,12 @@ struct Hasher {
 template <class Value>
 using NameMap = std::unordered_map<std::string_view, Value, Hasher>;
 
-constexpr std::array kModifierTexts = {
-    std::string_view(""),
+constexpr std::array kModifierTexts = {std::string_view(""),
 #define X(name, bits) std::string_view(#name),
-    PTXBENCH_PTX_TYPES(X)
+                                       PTXBENCH_PTX_TYPES(X)
 #undef X
 #define X(name, text) std::string_view(text),
-        PTXBENCH_PTX_MODIFIERS(X)
+                                           PTXBENCH_PTX_MODIFIERS(X)
 #undef X
 };
 static_assert(kModifierTexts.size() == static_cast<size_t>(Mod::count_));
@@ -65,18 +64,30 @@ Type find_type(std::string_view text) { return mod_type(find_modifier(text)); }
 
 std::string_view space_text(StateSpace space) {
   switch (space) {
-    case StateSpace::generic: return "";
-    case StateSpace::reg: return "reg";
-    case StateSpace::sreg: return "sreg";
-    case StateSpace::const_: return "const";
-    case StateSpace::global: return "global";
-    case StateSpace::local: return "local";
-    case StateSpace::param: return "param";
-    case StateSpace::param_entry: return "param::entry";
-    case StateSpace::param_func: return "param::func";
-    case StateSpace::shared: return "shared";
-    case StateSpace::shared_cta: return "shared::cta";
-    case StateSpace::shared_cluster: return "shared::cluster";
+    case StateSpace::generic:
+      return "";
+    case StateSpace::reg:
+      return "reg";
+    case StateSpace::sreg:
+      return "sreg";
+    case StateSpace::const_:
+      return "const";
+    case StateSpace::global:
+      return "global";
+    case StateSpace::local:
+      return "local";
+    case StateSpace::param:
+      return "param";
+    case StateSpace::param_entry:
+      return "param::entry";
+    case StateSpace::param_func:
+      return "param::func";
+    case StateSpace::shared:
+      return "shared";
+    case StateSpace::shared_cta:
+      return "shared::cta";
+    case StateSpace::shared_cluster:
+      return "shared::cluster";
   }
   return "";
 }
@@ -97,12 +108,15 @@ std::string_view special_register_text(SpecialRegister reg) { return kSpecialReg
 
 Type special_register_type(SpecialRegister reg) {
   switch (reg) {
-    case SpecialRegister::is_explicit_cluster: return Type::pred;
+    case SpecialRegister::is_explicit_cluster:
+      return Type::pred;
     case SpecialRegister::clock64:
     case SpecialRegister::globaltimer:
     case SpecialRegister::gridid:
-    case SpecialRegister::current_graph_exec: return Type::u64;
-    default: return Type::u32;
+    case SpecialRegister::current_graph_exec:
+      return Type::u64;
+    default:
+      return Type::u32;
   }
 }
 
@@ -112,10 +126,14 @@ MatrixShape mod_shape(Mod mod) {
   MatrixShape shape;
   uint32_t* part = nullptr;
   for (const char c : text) {
-    if (c == 'm') part = &shape.m;
-    else if (c == 'n') part = &shape.n;
-    else if (c == 'k') part = &shape.k;
-    else if (part != nullptr) *part = *part * 10 + static_cast<uint32_t>(c - '0');
+    if (c == 'm')
+      part = &shape.m;
+    else if (c == 'n')
+      part = &shape.n;
+    else if (c == 'k')
+      part = &shape.k;
+    else if (part != nullptr)
+      *part = *part * 10 + static_cast<uint32_t>(c - '0');
   }
   return shape;
 }

@@ -11,17 +11,36 @@ constexpr size_t kMaxExpressionDepth = 200;
 
 int precedence(char op) {
   switch (op) {
-    case 'O': return 1;
-    case 'A': return 2;
-    case '|': return 3;
-    case '^': return 4;
-    case '&': return 5;
-    case 'e': case 'n': return 6;
-    case '<': case '>': case 'l': case 'g': return 7;
-    case 'L': case 'R': return 8;
-    case '+': case '-': return 9;
-    case '*': case '/': case '%': return 10;
-    default: return 0;
+    case 'O':
+      return 1;
+    case 'A':
+      return 2;
+    case '|':
+      return 3;
+    case '^':
+      return 4;
+    case '&':
+      return 5;
+    case 'e':
+    case 'n':
+      return 6;
+    case '<':
+    case '>':
+    case 'l':
+    case 'g':
+      return 7;
+    case 'L':
+    case 'R':
+      return 8;
+    case '+':
+    case '-':
+      return 9;
+    case '*':
+    case '/':
+    case '%':
+      return 10;
+    default:
+      return 0;
   }
 }
 
@@ -29,10 +48,14 @@ bool is_float(const Constant& value) { return value.kind == Constant::Kind::f64 
 
 double as_double(const Constant& value) {
   switch (value.kind) {
-    case Constant::Kind::f64: return std::bit_cast<double>(value.bits);
-    case Constant::Kind::f32: return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(value.bits)));
-    case Constant::Kind::u64: return static_cast<double>(value.bits);
-    case Constant::Kind::s64: return static_cast<double>(static_cast<int64_t>(value.bits));
+    case Constant::Kind::f64:
+      return std::bit_cast<double>(value.bits);
+    case Constant::Kind::f32:
+      return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(value.bits)));
+    case Constant::Kind::u64:
+      return static_cast<double>(value.bits);
+    case Constant::Kind::s64:
+      return static_cast<double>(static_cast<int64_t>(value.bits));
   }
   return 0;
 }
@@ -44,19 +67,44 @@ Constant boolean(bool value) { return {Constant::Kind::s64, value ? 1u : 0u}; }
 std::string apply_float(char op, double a, double b, Constant& result) {
   const auto set = [&](double value) { result = {Constant::Kind::f64, std::bit_cast<uint64_t>(value)}; };
   switch (op) {
-    case '+': set(a + b); break;
-    case '-': set(a - b); break;
-    case '*': set(a * b); break;
-    case '/': set(a / b); break;
-    case 'e': result = boolean(a == b); break;
-    case 'n': result = boolean(a != b); break;
-    case '<': result = boolean(a < b); break;
-    case '>': result = boolean(a > b); break;
-    case 'l': result = boolean(a <= b); break;
-    case 'g': result = boolean(a >= b); break;
-    case 'A': result = boolean(a != 0 && b != 0); break;
-    case 'O': result = boolean(a != 0 || b != 0); break;
-    default: return "operator takes integers only";
+    case '+':
+      set(a + b);
+      break;
+    case '-':
+      set(a - b);
+      break;
+    case '*':
+      set(a * b);
+      break;
+    case '/':
+      set(a / b);
+      break;
+    case 'e':
+      result = boolean(a == b);
+      break;
+    case 'n':
+      result = boolean(a != b);
+      break;
+    case '<':
+      result = boolean(a < b);
+      break;
+    case '>':
+      result = boolean(a > b);
+      break;
+    case 'l':
+      result = boolean(a <= b);
+      break;
+    case 'g':
+      result = boolean(a >= b);
+      break;
+    case 'A':
+      result = boolean(a != 0 && b != 0);
+      break;
+    case 'O':
+      result = boolean(a != 0 || b != 0);
+      break;
+    default:
+      return "operator takes integers only";
   }
   return {};
 }
@@ -67,35 +115,69 @@ std::string apply_integer(char op, const Constant& left, const Constant& right, 
   const auto signed_a = static_cast<int64_t>(a), signed_b = static_cast<int64_t>(b);
   const auto set = [&](uint64_t value) { result = {is_unsigned ? Constant::Kind::u64 : Constant::Kind::s64, value}; };
   switch (op) {
-    case '+': set(a + b); break;
-    case '-': set(a - b); break;
-    case '*': set(a * b); break;
-    case '&': set(a & b); break;
-    case '|': set(a | b); break;
-    case '^': set(a ^ b); break;
+    case '+':
+      set(a + b);
+      break;
+    case '-':
+      set(a - b);
+      break;
+    case '*':
+      set(a * b);
+      break;
+    case '&':
+      set(a & b);
+      break;
+    case '|':
+      set(a | b);
+      break;
+    case '^':
+      set(a ^ b);
+      break;
     case '/':
     case '%':
       if (b == 0) return "division by zero in a constant expression";
-      if (is_unsigned) set(op == '/' ? a / b : a % b);
-      else if (signed_b == -1) set(op == '/' ? 0 - a : 0);
-      else set(static_cast<uint64_t>(op == '/' ? signed_a / signed_b : signed_a % signed_b));
+      if (is_unsigned)
+        set(op == '/' ? a / b : a % b);
+      else if (signed_b == -1)
+        set(op == '/' ? 0 - a : 0);
+      else
+        set(static_cast<uint64_t>(op == '/' ? signed_a / signed_b : signed_a % signed_b));
       break;
     case 'L':
       result = {left.kind, b > 63 ? 0 : a << b};
       break;
     case 'R':
-      if (left.kind == Constant::Kind::u64) result = {left.kind, b > 63 ? 0 : a >> b};
-      else result = {left.kind, static_cast<uint64_t>(signed_a >> (b > 63 ? 63 : b))};
+      if (left.kind == Constant::Kind::u64)
+        result = {left.kind, b > 63 ? 0 : a >> b};
+      else
+        result = {left.kind, static_cast<uint64_t>(signed_a >> (b > 63 ? 63 : b))};
       break;
-    case 'e': result = boolean(a == b); break;
-    case 'n': result = boolean(a != b); break;
-    case '<': result = boolean(is_unsigned ? a < b : signed_a < signed_b); break;
-    case '>': result = boolean(is_unsigned ? a > b : signed_a > signed_b); break;
-    case 'l': result = boolean(is_unsigned ? a <= b : signed_a <= signed_b); break;
-    case 'g': result = boolean(is_unsigned ? a >= b : signed_a >= signed_b); break;
-    case 'A': result = boolean(a != 0 && b != 0); break;
-    case 'O': result = boolean(a != 0 || b != 0); break;
-    default: return "unknown operator";
+    case 'e':
+      result = boolean(a == b);
+      break;
+    case 'n':
+      result = boolean(a != b);
+      break;
+    case '<':
+      result = boolean(is_unsigned ? a < b : signed_a < signed_b);
+      break;
+    case '>':
+      result = boolean(is_unsigned ? a > b : signed_a > signed_b);
+      break;
+    case 'l':
+      result = boolean(is_unsigned ? a <= b : signed_a <= signed_b);
+      break;
+    case 'g':
+      result = boolean(is_unsigned ? a >= b : signed_a >= signed_b);
+      break;
+    case 'A':
+      result = boolean(a != 0 && b != 0);
+      break;
+    case 'O':
+      result = boolean(a != 0 || b != 0);
+      break;
+    default:
+      return "unknown operator";
   }
   return {};
 }
@@ -125,8 +207,10 @@ bool Parser::constant_unary(Constant& value) {
         return true;
       }
       return fail_expected("a constant");
-    case TokenKind::punctuation: break;
-    default: return fail_expected("a constant");
+    case TokenKind::punctuation:
+      break;
+    default:
+      return fail_expected("a constant");
   }
   switch (token_.punctuation) {
     case '(':
@@ -146,10 +230,14 @@ bool Parser::constant_unary(Constant& value) {
       if (token_.kind == TokenKind::floating && token_.is_hexadecimal_float)
         return fail(at, "a hexadecimal floating-point constant takes no sign; set its sign bit");
       if (!constant_unary(value)) return false;
-      if (is_float(value)) value = {Constant::Kind::f64, std::bit_cast<uint64_t>(-as_double(value))};
-      else value.bits = 0 - value.bits;
+      if (is_float(value))
+        value = {Constant::Kind::f64, std::bit_cast<uint64_t>(-as_double(value))};
+      else
+        value.bits = 0 - value.bits;
       return true;
-    case '+': advance(); return constant_unary(value);
+    case '+':
+      advance();
+      return constant_unary(value);
     case '~':
       advance();
       if (!constant_unary(value)) return false;
@@ -161,7 +249,8 @@ bool Parser::constant_unary(Constant& value) {
       if (!constant_unary(value)) return false;
       value = boolean(!is_true(value));
       return true;
-    default: return fail_expected("a constant");
+    default:
+      return fail_expected("a constant");
   }
 }
 
@@ -192,7 +281,8 @@ bool Parser::constant_expression(Constant& value) {
   if (!constant_binary(value, 1)) return false;
   if (!accept('?')) return true;
   Constant yes, no;
-  if (!constant_expression(yes) || !expect(':', "in a conditional expression") || !constant_expression(no)) return false;
+  if (!constant_expression(yes) || !expect(':', "in a conditional expression") || !constant_expression(no))
+    return false;
   value = is_true(value) ? yes : no;
   return true;
 }

@@ -17,10 +17,26 @@ constexpr size_t kMaxDimensions = 64;
 /// Types a variable may have: the fundamental ones (ISA "Fundamental Types"), no packed or sub-byte types.
 bool declarable(Type type) {
   switch (type) {
-    case Type::b8: case Type::b16: case Type::b32: case Type::b64: case Type::b128: case Type::u8: case Type::u16:
-    case Type::u32: case Type::u64: case Type::s8: case Type::s16: case Type::s32: case Type::s64: case Type::f16:
-    case Type::f16x2: case Type::f32: case Type::f64: return true;
-    default: return false;
+    case Type::b8:
+    case Type::b16:
+    case Type::b32:
+    case Type::b64:
+    case Type::b128:
+    case Type::u8:
+    case Type::u16:
+    case Type::u32:
+    case Type::u64:
+    case Type::s8:
+    case Type::s16:
+    case Type::s32:
+    case Type::s64:
+    case Type::f16:
+    case Type::f16x2:
+    case Type::f32:
+    case Type::f64:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -238,8 +254,9 @@ bool Parser::initialiser_list(Variable& variable, size_t dimension, uint64_t& el
     }
     if (!accept(',')) break;
   }
-  if (!is('}')) return fail(token_, fmt::format("expected ',' or '}}' in the initialiser opened at line {}, found {}",
-                                                open.line, describe(token_)));
+  if (!is('}'))
+    return fail(token_, fmt::format("expected ',' or '}}' in the initialiser opened at line {}, found {}", open.line,
+                                    describe(token_)));
   advance();
   if (dimension > 0) element = start + capacity;
   return true;
@@ -291,13 +308,18 @@ bool Parser::module_variables(StateSpace space, const Linkage& linkage) {
     if (!declarator(head, linkage, variable, at)) return false;
     auto index = static_cast<uint32_t>(module_.variables.size());
     const NameEntry* known = module_names_.find(at.text, hash_text(at.text));
-    const bool redeclared = known != nullptr && known->kind == NameKind::variable && module_.variables[known->index].is_extern;
-    if (redeclared) index = known->index;
-    else if (!define_module_name(at, at.text, NameKind::variable, index)) return false;
+    const bool redeclared =
+        known != nullptr && known->kind == NameKind::variable && module_.variables[known->index].is_extern;
+    if (redeclared)
+      index = known->index;
+    else if (!define_module_name(at, at.text, NameKind::variable, index))
+      return false;
     if (!finish_variable(at, variable)) return false;
     const bool declaration = variable.is_extern;
-    if (!redeclared) module_.variables.push_back(std::move(variable));
-    else if (!declaration) module_.variables[index] = std::move(variable);
+    if (!redeclared)
+      module_.variables.push_back(std::move(variable));
+    else if (!declaration)
+      module_.variables[index] = std::move(variable);
     module_.items.push_back({Module::Item::Kind::variable, index, declaration ? "extern" : ""});
   } while (accept(','));
   return expect(';', "after the variable");

@@ -60,7 +60,7 @@ bool Parser::function(const Linkage& linkage, bool entry) {
 }
 
 bool Parser::performance_directives(Function& function) {
-  const auto extents = [&](uint32_t (&into)[3], std::string& text) {
+  const auto extents = [&](uint32_t(&into)[3], std::string& text) {
     for (size_t i = 0; i < 3; ++i) {
       const Token at = token_;
       uint64_t value = 0;
@@ -96,24 +96,36 @@ bool Parser::performance_directives(Function& function) {
     advance();
     uint32_t ignored = 0;
     bool good = true;
-    if (at.text == ".maxntid") good = extents(function.maxntid, text);
-    else if (at.text == ".reqntid") good = extents(function.reqntid, text);
-    else if (at.text == ".reqnctapercluster") good = extents(function.reqnctapercluster, text);
-    else if (at.text == ".minnctapersm") good = single(function.minnctapersm, text);
-    else if (at.text == ".maxnctapersm") good = single(ignored, text);
-    else if (at.text == ".maxnreg") good = single(function.maxnreg, text);
-    else if (at.text == ".maxclusterrank") good = single(function.maxclusterrank, text);
-    else if (at.text == ".abi_preserve" || at.text == ".abi_preserve_control") good = single(ignored, text);
-    else if (at.text == ".explicitcluster") function.explicit_cluster = true;
-    else if (at.text == ".blocksareclusters") function.blocks_are_clusters = true;
-    else if (at.text == ".noreturn") function.noreturn = true;
+    if (at.text == ".maxntid")
+      good = extents(function.maxntid, text);
+    else if (at.text == ".reqntid")
+      good = extents(function.reqntid, text);
+    else if (at.text == ".reqnctapercluster")
+      good = extents(function.reqnctapercluster, text);
+    else if (at.text == ".minnctapersm")
+      good = single(function.minnctapersm, text);
+    else if (at.text == ".maxnctapersm")
+      good = single(ignored, text);
+    else if (at.text == ".maxnreg")
+      good = single(function.maxnreg, text);
+    else if (at.text == ".maxclusterrank")
+      good = single(function.maxclusterrank, text);
+    else if (at.text == ".abi_preserve" || at.text == ".abi_preserve_control")
+      good = single(ignored, text);
+    else if (at.text == ".explicitcluster")
+      function.explicit_cluster = true;
+    else if (at.text == ".blocksareclusters")
+      function.blocks_are_clusters = true;
+    else if (at.text == ".noreturn")
+      function.noreturn = true;
     else {
       NearestSpelling nearest(at.text);
       for (const std::string_view known :
-           {".maxntid", ".reqntid", ".reqnctapercluster", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".maxclusterrank",
-            ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve"})
+           {".maxntid", ".reqntid", ".reqnctapercluster", ".minnctapersm", ".maxnctapersm", ".maxnreg",
+            ".maxclusterrank", ".explicitcluster", ".blocksareclusters", ".noreturn", ".pragma", ".abi_preserve"})
         nearest.offer(known);
-      return fail(at, fmt::format("expected a performance directive, '{{' or ';', found '{}'{}", at.text, nearest.hint()));
+      return fail(at,
+                  fmt::format("expected a performance directive, '{{' or ';', found '{}'{}", at.text, nearest.hint()));
     }
     if (!good) return false;
     function.directives.push_back(std::move(text));
@@ -151,7 +163,8 @@ bool Parser::body(Function& function) {
   if (!open_scope()) return false;
   const size_t outermost = depth_;
   for (;;) {
-    if (token_.kind == TokenKind::end) return fail(token_, fmt::format("function '{}' is never closed; add '}}'", function.name));
+    if (token_.kind == TokenKind::end)
+      return fail(token_, fmt::format("function '{}' is never closed; add '}}'", function.name));
     if (is('{')) {
       function.statements.push_back({StatementKind::scope_open, kNone, {}});
       if (!open_scope()) return false;
@@ -173,19 +186,22 @@ bool Parser::statement() {
   switch (token_.kind) {
     case TokenKind::identifier: {
       const Token name = token_;
-      if (lexer_.offset() < lexer_.text().size() && lexer_.text()[lexer_.offset()] != '.' && lexer_.peek_is_label_colon()) {
+      if (lexer_.offset() < lexer_.text().size() && lexer_.text()[lexer_.offset()] != '.' &&
+          lexer_.peek_is_label_colon()) {
         advance();
         advance();
         return label_statement(name);
       }
       return instruction(name);
     }
-    case TokenKind::dotted: return directive_statement();
+    case TokenKind::dotted:
+      return directive_statement();
     case TokenKind::punctuation:
       if (is('@')) return instruction(token_);
       if (is(';')) return fail(token_, "expected a statement, found ';': remove the extra semicolon");
       [[fallthrough]];
-    default: return fail_expected("an instruction, a label, a directive or '}'");
+    default:
+      return fail_expected("an instruction, a label, a directive or '}'");
   }
 }
 
@@ -207,7 +223,8 @@ bool Parser::directive_statement() {
   NearestSpelling nearest(word);
   for (const std::string_view known : {".reg", ".loc", ".local", ".shared", ".param", ".global", ".const", ".pragma"})
     nearest.offer(known);
-  return fail(at, fmt::format("expected an instruction, a label, a directive or '}}', found '{}'{}", word, nearest.hint()));
+  return fail(at,
+              fmt::format("expected an instruction, a label, a directive or '}}', found '{}'{}", word, nearest.hint()));
 }
 
 bool Parser::register_declaration() {
@@ -222,9 +239,25 @@ bool Parser::register_declaration() {
     } else {
       const Type found = find_type(at.text.substr(1));
       switch (found) {
-        case Type::pred: case Type::b8: case Type::b16: case Type::b32: case Type::b64: case Type::b128: case Type::u8:
-        case Type::u16: case Type::u32: case Type::u64: case Type::s8: case Type::s16: case Type::s32: case Type::s64:
-        case Type::f16: case Type::f16x2: case Type::f32: case Type::f64: break;
+        case Type::pred:
+        case Type::b8:
+        case Type::b16:
+        case Type::b32:
+        case Type::b64:
+        case Type::b128:
+        case Type::u8:
+        case Type::u16:
+        case Type::u32:
+        case Type::u64:
+        case Type::s8:
+        case Type::s16:
+        case Type::s32:
+        case Type::s64:
+        case Type::f16:
+        case Type::f16x2:
+        case Type::f32:
+        case Type::f64:
+          break;
         default: {
           NearestSpelling nearest(at.text);
           for (const std::string_view known : {".pred", ".b16", ".b32", ".b64", ".b128", ".u16", ".u32", ".u64", ".s16",
@@ -233,7 +266,8 @@ bool Parser::register_declaration() {
           return fail(at, fmt::format("expected a register type, found {}{}", describe(at), nearest.hint()));
         }
       }
-      if (type != Type::none) return fail(at, fmt::format("expected a register's name, found a second type {}", describe(at)));
+      if (type != Type::none)
+        return fail(at, fmt::format("expected a register's name, found a second type {}", describe(at)));
       type = found;
     }
     text += ' ';
@@ -258,7 +292,8 @@ bool Parser::register_declaration() {
       text += fmt::format("<{}>", count);
       const uint64_t hash = ~hash_text(name);
       NameTable& names = scopes_[depth_ - 1].names;
-      if (names.find(name, hash) != nullptr) return fail(at, fmt::format("duplicate definition of register range '{}'", name));
+      if (names.find(name, hash) != nullptr)
+        return fail(at, fmt::format("duplicate definition of register range '{}'", name));
       names.insert(name, hash, NameKind::register_range, static_cast<uint32_t>(ranges_.size()));
       ranges_.push_back({type, count, vector});
     } else {
@@ -310,7 +345,8 @@ bool Parser::location_directive() {
     }
     if (word != "inlined_at") return fail(token_, fmt::format("expected 'inlined_at', found '{}'", word));
     uint64_t outer_file = 0, outer_line = 0, outer_column = 0;
-    if (!integer(outer_file, "a file index") || !integer(outer_line, "a line number") || !integer(outer_column, "a column"))
+    if (!integer(outer_file, "a file index") || !integer(outer_line, "a line number") ||
+        !integer(outer_column, "a column"))
       return false;
     text += fmt::format(", inlined_at {} {} {}", outer_file, outer_line, outer_column);
   }
@@ -465,7 +501,8 @@ bool Parser::resolve_labels() {
   const LabelUse* missing = nullptr;
   for (const LabelUse& use : label_uses_) {
     if (use.defined || use.alias != kNone) continue;
-    if (missing == nullptr || std::pair(use.line, use.column) < std::pair(missing->line, missing->column)) missing = &use;
+    if (missing == nullptr || std::pair(use.line, use.column) < std::pair(missing->line, missing->column))
+      missing = &use;
   }
   if (missing != nullptr) {
     NearestSpelling nearest(missing->name);
@@ -501,13 +538,13 @@ bool Parser::resolve_labels() {
       operand.index = place[operand.index];
       const Label& label = function.labels[operand.index];
       if (operand.kind != OperandKind::target_list) continue;
-      const bool list = instruction.op == Op::brx_idx ? !label.targets.empty()
-                                                      : label.is_prototype || !label.call_targets.empty();
+      const bool list =
+          instruction.op == Op::brx_idx ? !label.targets.empty() : label.is_prototype || !label.call_targets.empty();
       if (!list)
-        return fail_position(instruction.position.line, instruction.position.column,
-                             fmt::format("'{}' is not a {}", label.name,
-                                         instruction.op == Op::brx_idx ? ".branchtargets list"
-                                                                       : ".callprototype or .calltargets"));
+        return fail_position(
+            instruction.position.line, instruction.position.column,
+            fmt::format("'{}' is not a {}", label.name,
+                        instruction.op == Op::brx_idx ? ".branchtargets list" : ".callprototype or .calltargets"));
     }
   }
   return true;

@@ -22,21 +22,33 @@ Mod find_selector(std::string_view text) {
 int component_of(std::string_view text) {
   if (text.size() != 1) return -1;
   switch (text[0]) {
-    case 'x': case 'r': return 0;
-    case 'y': case 'g': return 1;
-    case 'z': case 'b': return 2;
-    case 'w': case 'a': return 3;
-    default: return -1;
+    case 'x':
+    case 'r':
+      return 0;
+    case 'y':
+    case 'g':
+      return 1;
+    case 'z':
+    case 'b':
+      return 2;
+    case 'w':
+    case 'a':
+      return 3;
+    default:
+      return -1;
   }
 }
 
 StateSpace base_space(StateSpace space) {
   switch (space) {
     case StateSpace::shared_cta:
-    case StateSpace::shared_cluster: return StateSpace::shared;
+    case StateSpace::shared_cluster:
+      return StateSpace::shared;
     case StateSpace::param_entry:
-    case StateSpace::param_func: return StateSpace::param;
-    default: return space;
+    case StateSpace::param_func:
+      return StateSpace::param;
+    default:
+      return space;
   }
 }
 
@@ -52,8 +64,10 @@ bool Parser::find_name(std::string_view name, uint64_t hash, NameKind& kind, uin
   const auto materialise = [&](NameTable& names, NameEntry* entry, const RegisterRange& range) {
     if (range.vector == 1) {
       const uint32_t made = add_register(std::string(name), range.type);
-      if (entry != nullptr) *entry = {name, hash, NameKind::reg, made};
-      else names.insert(name, hash, NameKind::reg, made);
+      if (entry != nullptr)
+        *entry = {name, hash, NameKind::reg, made};
+      else
+        names.insert(name, hash, NameKind::reg, made);
       kind = NameKind::reg;
       index = made;
       return;
@@ -64,8 +78,10 @@ bool Parser::find_name(std::string_view name, uint64_t hash, NameKind& kind, uin
     const auto made = static_cast<uint32_t>(vector_registers_.size());
     vector_registers_.push_back(first);
     vector_registers_.push_back(range.vector);
-    if (entry != nullptr) *entry = {name, hash, NameKind::vector_register, made};
-    else names.insert(name, hash, NameKind::vector_register, made);
+    if (entry != nullptr)
+      *entry = {name, hash, NameKind::vector_register, made};
+    else
+      names.insert(name, hash, NameKind::vector_register, made);
     kind = NameKind::vector_register;
     index = made;
   };
@@ -222,8 +238,7 @@ bool Parser::instruction(const Token& first) {
   if (!match_operands(spelling, {module_, *function_}, made, problem, problem_operand)) {
     const bool placed = problem_operand >= 0 && spelling.op != Op::call;
     return fail_position(placed ? operand_lines[problem_operand] : end.line,
-                         placed ? operand_columns[problem_operand] : end.column,
-                         fmt::format("{}: {}", text, problem));
+                         placed ? operand_columns[problem_operand] : end.column, fmt::format("{}: {}", text, problem));
   }
   if (spelling.op == Op::call ? !check_call(name, made) : !check_memory(name, made)) return false;
   const bool labelled = std::any_of(made.operands.begin(), made.operands.end(), [](const Operand& operand) {
@@ -366,7 +381,8 @@ bool Parser::name_operand(Operand& operand, Op op) {
         operand.bits = static_cast<uint64_t>(offset);
       }
       return true;
-    default: return fail(at, fmt::format("'{}' is not an operand", at.text));
+    default:
+      return fail(at, fmt::format("'{}' is not an operand", at.text));
   }
 }
 
@@ -491,9 +507,12 @@ bool Parser::check_memory(const Token& at, const Instruction& instruction) {
   StateSpace space = StateSpace::generic;
   unsigned spaces = 0;
   for (const Mod mod : instruction.mods) {
-    if (mod == Mod::v2) vector = 2;
-    else if (mod == Mod::v4) vector = 4;
-    else if (mod == Mod::v8) vector = 8;
+    if (mod == Mod::v2)
+      vector = 2;
+    else if (mod == Mod::v4)
+      vector = 4;
+    else if (mod == Mod::v8)
+      vector = 8;
     if (const Type type = mod_type(mod); type != Type::none) bits = type_bits(type);
     if (const StateSpace named = mod_space(mod); named != StateSpace::generic) {
       space = named;
@@ -502,6 +521,16 @@ bool Parser::check_memory(const Token& at, const Instruction& instruction) {
   }
   if (vector > 1 && vector * bits > 128)
     return fail(at, fmt::format("a vector of {} x {} bits is wider than 128 bits", vector, bits));
+  if (space != StateSpace::generic && space != StateSpace::global) {
+    for (const Mod mod : instruction.mods) {
+      const bool caching = (mod >= Mod::L1_evict_normal && mod <= Mod::L1_no_allocate) ||
+                           (mod >= Mod::L2_cache_hint && mod <= Mod::L2_256B);
+      if (caching && (instruction.op == Op::ld || instruction.op == Op::st || instruction.op == Op::atom ||
+                      instruction.op == Op::red))
+        return fail(at, fmt::format("'.{}' is for global memory, the instruction is .{}", modifier_text(mod),
+                                    space_text(space)));
+    }
+  }
   const bool plain = instruction.op == Op::ld || instruction.op == Op::st || instruction.op == Op::atom ||
                      instruction.op == Op::red || instruction.op == Op::ldu;
   if (!plain) return true;

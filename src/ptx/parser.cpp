@@ -43,18 +43,23 @@ std::string Parser::describe(const Token& token) const {
     std::string safe;
     for (const char c : text.substr(0, 40)) {
       const auto byte = static_cast<unsigned char>(c);
-      if (byte < 0x20 || byte >= 0x7f) safe += fmt::format("\\x{:02x}", byte);
-      else safe += c;
+      if (byte < 0x20 || byte >= 0x7f)
+        safe += fmt::format("\\x{:02x}", byte);
+      else
+        safe += c;
     }
     if (text.size() > 40) safe += "...";
     return "'" + safe + "'";
   };
   switch (token.kind) {
-    case TokenKind::end: return "the end of the text";
-    case TokenKind::string: return "string \"" + quote(token.text).substr(1, 40) + "\"";
+    case TokenKind::end:
+      return "the end of the text";
+    case TokenKind::string:
+      return "string \"" + quote(token.text).substr(1, 40) + "\"";
     case TokenKind::invalid:
       return token.text.empty() ? quote(lexer_.text().substr(token.offset, 8)) : quote(token.text);
-    default: return quote(token.text);
+    default:
+      return quote(token.text);
   }
 }
 
@@ -106,8 +111,9 @@ bool Parser::version_and_target() {
   const std::string_view digits = name.size() > 3 ? name.substr(3) : std::string_view();
   size_t count = 0;
   while (count < digits.size() && digits[count] >= '0' && digits[count] <= '9') ++count;
-  const bool known = name.starts_with("sm_") && count >= 2 && count <= 3 &&
-                     (digits.size() == count || (digits.size() == count + 1 && (digits[count] == 'a' || digits[count] == 'f')));
+  const bool known =
+      name.starts_with("sm_") && count >= 2 && count <= 3 &&
+      (digits.size() == count || (digits.size() == count + 1 && (digits[count] == 'a' || digits[count] == 'f')));
   if (!known) return fail(target, fmt::format("expected a target such as sm_90a, found {}", describe(target)));
   for (const char c : digits.substr(0, count)) target_.number = target_.number * 10 + static_cast<uint32_t>(c - '0');
   target_.suffix = digits.size() > count ? digits[count] : '\0';
@@ -122,8 +128,10 @@ bool Parser::version_and_target() {
     const Token at = token_;
     uint64_t bits = 0;
     if (!integer(bits, "an address size")) return false;
-    if (bits != 64) return fail(at, fmt::format("expected '.address_size 64', found {}: 32-bit addressing is not "
-                                                "supported on this architecture", bits));
+    if (bits != 64)
+      return fail(at, fmt::format("expected '.address_size 64', found {}: 32-bit addressing is not "
+                                  "supported on this architecture",
+                                  bits));
     module_.address_size = 64;
   }
   return true;
@@ -137,11 +145,16 @@ bool Parser::module_item() {
   if (token_.kind != TokenKind::dotted) return fail_expected("a directive such as .entry, .func, .global");
   Linkage linkage;
   for (;;) {
-    if (is_dotted(".extern")) linkage.is_extern = true;
-    else if (is_dotted(".visible")) linkage.is_visible = true;
-    else if (is_dotted(".weak")) linkage.is_weak = true;
-    else if (is_dotted(".common")) linkage.is_common = true;
-    else break;
+    if (is_dotted(".extern"))
+      linkage.is_extern = true;
+    else if (is_dotted(".visible"))
+      linkage.is_visible = true;
+    else if (is_dotted(".weak"))
+      linkage.is_weak = true;
+    else if (is_dotted(".common"))
+      linkage.is_common = true;
+    else
+      break;
     advance();
   }
   const bool linked = linkage.is_extern || linkage.is_visible || linkage.is_weak || linkage.is_common;
@@ -244,8 +257,7 @@ bool Parser::pragma_directive(std::string& text) {
 
 bool Parser::define_module_name(const Token& at, std::string_view name, NameKind kind, uint32_t index) {
   const uint64_t hash = hash_text(name);
-  if (module_names_.find(name, hash) != nullptr)
-    return fail(at, fmt::format("duplicate definition of '{}'", name));
+  if (module_names_.find(name, hash) != nullptr) return fail(at, fmt::format("duplicate definition of '{}'", name));
   module_names_.insert(name, hash, kind, index);
   return true;
 }

@@ -40,9 +40,7 @@ class Parser {
  private:
   // --- tokens and errors (parser.cpp)
   void advance() { token_ = lexer_.next(); }
-  bool is(char punctuation) const {
-    return token_.kind == TokenKind::punctuation && token_.punctuation == punctuation;
-  }
+  bool is(char punctuation) const { return token_.kind == TokenKind::punctuation && token_.punctuation == punctuation; }
   bool is_dotted(std::string_view text) const { return token_.kind == TokenKind::dotted && token_.text == text; }
   bool accept(char punctuation);
   bool expect(char punctuation, std::string_view where);

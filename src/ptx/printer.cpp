@@ -22,12 +22,16 @@ class Printer {
     out_ += fmt::format("\n.address_size {}\n\n", module_.address_size);
     for (const Module::Item& item : module_.items) {
       switch (item.kind) {
-        case Module::Item::Kind::text: out_ += item.text + "\n"; break;
+        case Module::Item::Kind::text:
+          out_ += item.text + "\n";
+          break;
         case Module::Item::Kind::variable:
           variable(module_.variables[item.index], item.text == "extern");
           out_ += ";\n";
           break;
-        case Module::Item::Kind::function: function(module_.functions[item.index], item.text == "declaration"); break;
+        case Module::Item::Kind::function:
+          function(module_.functions[item.index], item.text == "declaration");
+          break;
       }
     }
     return std::move(out_);
@@ -71,8 +75,10 @@ class Printer {
     add(" {}", made.name);
     const bool open = extern_declaration && !made.is_extern;
     for (size_t i = 0; i < made.dimensions.size(); ++i) {
-      if (made.dimensions[i] == 0 || (open && i == 0)) add("[]");
-      else add("[{}]", made.dimensions[i]);
+      if (made.dimensions[i] == 0 || (open && i == 0))
+        add("[]");
+      else
+        add("[{}]", made.dimensions[i]);
     }
     if (!extern_declaration && !made.data.empty()) initialiser(made);
   }
@@ -110,8 +116,10 @@ class Printer {
     const uint64_t step = last ? 1 : span[level + 1];
     for (uint64_t at = first; at < end; at += step) {
       if (at > first) add(", ");
-      if (last) element(made, at, bytes);
-      else braces(made, span, level + 1, at, count, bytes);
+      if (last)
+        element(made, at, bytes);
+      else
+        braces(made, span, level + 1, at, count, bytes);
     }
     add("}");
   }
@@ -122,8 +130,10 @@ class Printer {
                                         [](const Variable::Relocation& a, uint64_t b) { return a.offset < b; });
     if (found != made.relocations.end() && found->offset == offset) {
       if (found->mask != 0) add("0x{:X}(", found->mask);
-      if (found->generic) add("generic({})", found->symbol);
-      else add(found->symbol);
+      if (found->generic)
+        add("generic({})", found->symbol);
+      else
+        add(found->symbol);
       if (found->addend != 0) add("+{}", found->addend);
       if (found->mask != 0) add(")");
       return;
@@ -131,9 +141,12 @@ class Printer {
     uint64_t bits = 0;
     for (uint64_t i = std::min<uint64_t>(bytes, 8); i-- > 0;)
       bits = bits << 8 | std::to_integer<uint64_t>(made.data[offset + i]);
-    if (made.type == Type::f32) add("0f{:08X}", bits);
-    else if (made.type == Type::f64) add("0d{:016X}", bits);
-    else add("{}", bits);
+    if (made.type == Type::f32)
+      add("0f{:08X}", bits);
+    else if (made.type == Type::f64)
+      add("0d{:016X}", bits);
+    else
+      add("{}", bits);
   }
 
   void parameters(const Function& made, const std::vector<uint32_t>& indices) {
@@ -170,9 +183,15 @@ class Printer {
           instruction(made, made.instructions[statement.index]);
           add("\n");
           break;
-        case StatementKind::label: add("{}:\n", made.labels[statement.index].name); break;
-        case StatementKind::scope_open: add("{\n"); break;
-        case StatementKind::scope_close: add("}\n"); break;
+        case StatementKind::label:
+          add("{}:\n", made.labels[statement.index].name);
+          break;
+        case StatementKind::scope_open:
+          add("{\n");
+          break;
+        case StatementKind::scope_close:
+          add("}\n");
+          break;
         case StatementKind::declare_variable:
           add("  ");
           variable(made.variables[statement.index], false);
@@ -180,7 +199,9 @@ class Printer {
           break;
         case StatementKind::declare_registers:
         case StatementKind::location:
-        case StatementKind::directive: add("  {}\n", statement.text); break;
+        case StatementKind::directive:
+          add("  {}\n", statement.text);
+          break;
       }
     }
     add("}\n\n");
@@ -237,23 +258,39 @@ class Printer {
   }
 
   void operand(const Function& function, const Operand& made) {
+    const bool braces = !made.text.empty();
+    if (braces) add("{");
     if (made.negated) add("!");
     switch (made.kind) {
-      case OperandKind::reg: add(function.registers[made.index].name); break;
-      case OperandKind::predicate_pair: sequence(function, made.elements, "|"); break;
-      case OperandKind::integer: add("{}", static_cast<int64_t>(made.bits)); break;
-      case OperandKind::floating:
-        if (made.is_f32) add("0f{:08X}", made.bits);
-        else add("0d{:016X}", made.bits);
+      case OperandKind::reg:
+        add(function.registers[made.index].name);
         break;
-      case OperandKind::special: add(special_register_text(static_cast<SpecialRegister>(made.index))); break;
+      case OperandKind::predicate_pair:
+        sequence(function, made.elements, "|");
+        break;
+      case OperandKind::integer:
+        add("{}", static_cast<int64_t>(made.bits));
+        break;
+      case OperandKind::floating:
+        if (made.is_f32)
+          add("0f{:08X}", made.bits);
+        else
+          add("0d{:016X}", made.bits);
+        break;
+      case OperandKind::special:
+        add(special_register_text(static_cast<SpecialRegister>(made.index)));
+        break;
       case OperandKind::variable:
         add(variable_name(function, made.index));
         if (made.bits != 0) add("+{}", static_cast<int64_t>(made.bits));
         break;
       case OperandKind::label:
-      case OperandKind::target_list: add(function.labels[made.index].name); break;
-      case OperandKind::function: add(module_.functions[made.index].name); break;
+      case OperandKind::target_list:
+        add(function.labels[made.index].name);
+        break;
+      case OperandKind::function:
+        add(module_.functions[made.index].name);
+        break;
       case OperandKind::address:
         add("[");
         operand(function, made.elements[0]);
@@ -269,12 +306,15 @@ class Printer {
         sequence(function, made.elements, ", ");
         add("}");
         break;
-      case OperandKind::sink: add("_"); break;
+      case OperandKind::sink:
+        add("_");
+        break;
     }
     if (made.suffix != Mod::none) {
       add(".");
       add(modifier_text(made.suffix));
     }
+    if (braces) add("}");
   }
 
   std::string_view variable_name(const Function& function, uint32_t index) const {

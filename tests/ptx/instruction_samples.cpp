@@ -17,27 +17,41 @@ constexpr std::string_view kDeclarations =
 
 std::string register_name(Type type, unsigned number) {
   switch (type) {
-    case Type::pred: return fmt::format("%p{}", number);
-    case Type::f32: return fmt::format("%f{}", number);
-    case Type::f64: return fmt::format("%fd{}", number);
-    default: break;
+    case Type::pred:
+      return fmt::format("%p{}", number);
+    case Type::f32:
+      return fmt::format("%f{}", number);
+    case Type::f64:
+      return fmt::format("%fd{}", number);
+    default:
+      break;
   }
   switch (type_bits(type)) {
-    case 128: return fmt::format("%rq{}", number);
-    case 64: return fmt::format("%rd{}", number);
-    case 16: return fmt::format("%h{}", number);
-    case 8: return fmt::format("%q{}", number);
-    default: return fmt::format("%r{}", number);
+    case 128:
+      return fmt::format("%rq{}", number);
+    case 64:
+      return fmt::format("%rd{}", number);
+    case 16:
+      return fmt::format("%h{}", number);
+    case 8:
+      return fmt::format("%q{}", number);
+    default:
+      return fmt::format("%r{}", number);
   }
 }
 
 Type doubled(Type type) {
   switch (type) {
-    case Type::u16: return Type::u32;
-    case Type::s16: return Type::s32;
-    case Type::u32: return Type::u64;
-    case Type::s32: return Type::s64;
-    default: return Type::b64;
+    case Type::u16:
+      return Type::u32;
+    case Type::s16:
+      return Type::s32;
+    case Type::u32:
+      return Type::u64;
+    case Type::s32:
+      return Type::s64;
+    default:
+      return Type::b64;
   }
 }
 
@@ -78,17 +92,24 @@ class Sampler {
       if (mod_space(mod) != StateSpace::generic) spaces.push_back(mod_space(mod));
     const size_t number = addresses_++;
     const bool bulk = op_ == Op::cp_async_bulk || op_ == Op::cp_reduce_async_bulk || op_ == Op::cp_async;
-    const StateSpace space = spaces.empty() ? StateSpace::generic : spaces[bulk ? std::min(number, spaces.size() - 1) : 0];
+    const StateSpace space =
+        spaces.empty() ? StateSpace::generic : spaces[bulk ? std::min(number, spaces.size() - 1) : 0];
     if (op_ == Op::prefetch && space == StateSpace::const_) return "[%rd9]";
     switch (space) {
       case StateSpace::param:
-      case StateSpace::param_entry: return op_ == Op::st ? "[rv]" : op_ == Op::prefetch ? "[%rd9]" : "[pt]";
-      case StateSpace::param_func: return "[rv]";
-      case StateSpace::const_: return "[cm]";
-      case StateSpace::local: return "[lm+16]";
+      case StateSpace::param_entry:
+        return op_ == Op::st ? "[rv]" : op_ == Op::prefetch ? "[%rd9]" : "[pt]";
+      case StateSpace::param_func:
+        return "[rv]";
+      case StateSpace::const_:
+        return "[cm]";
+      case StateSpace::local:
+        return "[lm+16]";
       case StateSpace::shared:
-      case StateSpace::shared_cta: return number == 0 ? "[sm+128]" : "[%r9]";
-      default: return fmt::format("[%rd{}]", 9 + number);
+      case StateSpace::shared_cta:
+        return number == 0 ? "[sm+128]" : "[%r9]";
+      default:
+        return fmt::format("[%rd{}]", 9 + number);
     }
   }
 
@@ -98,11 +119,20 @@ class Sampler {
     if (rule.widened) type = doubled(type);
     unsigned count = 0;
     switch (rule.count_rule) {
-      case CountRule::one: break;
-      case CountRule::fixed: count = rule.count; break;
-      case CountRule::vector_modifier: count = has(Mod::v2) ? 2 : has(Mod::v4) ? 4 : has(Mod::v8) ? 8 : 0; break;
-      case CountRule::matrix_count: count = rule.count * (has(Mod::x4) ? 4u : has(Mod::x2) ? 2u : 1u); break;
-      case CountRule::im2col_offsets: count = dimensions() - 2; break;
+      case CountRule::one:
+        break;
+      case CountRule::fixed:
+        count = rule.count;
+        break;
+      case CountRule::vector_modifier:
+        count = has(Mod::v2) ? 2 : has(Mod::v4) ? 4 : has(Mod::v8) ? 8 : 0;
+        break;
+      case CountRule::matrix_count:
+        count = rule.count * (has(Mod::x4) ? 4u : has(Mod::x2) ? 2u : 1u);
+        break;
+      case CountRule::im2col_offsets:
+        count = dimensions() > 2 ? dimensions() - 2 : 1;
+        break;
       case CountRule::fragment: {
         Mod shape = Mod::none;
         for (const Mod mod : mods_)
@@ -115,26 +145,36 @@ class Sampler {
     }
     if (count > 0) {
       std::string text = "{";
-      for (unsigned i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + register_name(type, next_++ % (type_bits(type) == 32 ? 290 : 60));
+      for (unsigned i = 0; i < count; ++i)
+        text += (i == 0 ? "" : ", ") + register_name(type, next_++ % (type_bits(type) == 32 ? 290 : 60));
       return text + "}";
     }
     switch (rule.role) {
-      case OperandRole::immediate: return fmt::format("{}", rule.has_range ? rule.low : 1);
-      case OperandRole::predicate_source: return "%p7";
+      case OperandRole::immediate:
+        return fmt::format("{}", rule.has_range ? rule.low : 1);
+      case OperandRole::predicate_source:
+        return "%p7";
       case OperandRole::predicate_destination:
-      case OperandRole::predicate_destination_pair: return "%p1";
-      case OperandRole::destination_and_predicate: return register_name(type, 1) + "|%p2";
-      case OperandRole::address: return address();
+      case OperandRole::predicate_destination_pair:
+        return "%p1";
+      case OperandRole::destination_and_predicate:
+        return register_name(type, 1) + "|%p2";
+      case OperandRole::address:
+        return address();
       case OperandRole::tensor_address: {
         std::string text = "[%rd20, {";
         const unsigned coordinates = has(Mod::tile_gather4) || has(Mod::tile_scatter4) ? 5 : dimensions();
         for (unsigned i = 0; i < coordinates; ++i) text += fmt::format("{}%r{}", i == 0 ? "" : ", ", 30 + i);
         return text + "}]";
       }
-      case OperandRole::label: return "out";
-      case OperandRole::label_list: return "ts";
-      case OperandRole::sink: return "_";
-      default: return register_name(type, 1 + next_++ % 5);
+      case OperandRole::label:
+        return "out";
+      case OperandRole::label_list:
+        return "ts";
+      case OperandRole::sink:
+        return "_";
+      default:
+        return register_name(type, 1 + next_++ % 5);
     }
   }
 
@@ -150,7 +190,8 @@ class Sampler {
 std::string sample_module(const std::vector<std::string>& lines, std::string_view target) {
   std::string text = fmt::format(
       ".version 9.0\n.target {}\n.address_size 64\n.global .align 128 .b8 gm[64]; .const .align 128 .b8 cm[64]; "
-      ".func (.param .b32 rv) fn(.param .b32 pa) {{ ret; }}\n", target);
+      ".func (.param .b32 rv) fn(.param .b32 pa) {{ ret; }}\n",
+      target);
   for (size_t i = 0; i < lines.size(); ++i) {
     text += fmt::format(
         ".visible .entry k{}(.param .u64 pa, .param .u32 pb, .param .align 128 .b8 pt[128]) {{ {} .param .align 16 .b8 "

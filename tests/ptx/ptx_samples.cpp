@@ -33,10 +33,17 @@ int main(int argc, char** argv) {
         if (!slot.optional || random() % 3 == 0) mods.push_back(slot.choices[random() % slot.choices.size()]);
       if (!mods.empty() && !pool.empty()) {
         switch (random() % 4) {
-          case 0: mods[random() % mods.size()] = pool[random() % pool.size()]; break;
-          case 1: mods.erase(mods.begin() + static_cast<long>(random() % mods.size())); break;
-          case 2: mods.insert(mods.begin() + static_cast<long>(random() % mods.size()), pool[random() % pool.size()]); break;
-          default: break;
+          case 0:
+            mods[random() % mods.size()] = pool[random() % pool.size()];
+            break;
+          case 1:
+            mods.erase(mods.begin() + static_cast<long>(random() % mods.size()));
+            break;
+          case 2:
+            mods.insert(mods.begin() + static_cast<long>(random() % mods.size()), pool[random() % pool.size()]);
+            break;
+          default:
+            break;
         }
       }
       lines.push_back(sample_instruction(form.form->op, mods, form.operands[random() % form.operands.size()]));

@@ -12,25 +12,28 @@ constexpr const char* kAtomic = "Parallel Synchronization and Communication Inst
 #define ATOM_HEAD SEM PTX_OPT_SCOPE SPACE
 #define RED_HEAD RED_SEM PTX_OPT_SCOPE SPACE
 
-#define ATOM(rest, isa, target) {Op::atom, ATOM_HEAD rest, "D:0, a, s:0" PTX_POLICY, isa, target, kAtomic}
-#define ATOM_REG(rest, isa, target) {Op::atom, ATOM_HEAD rest, "D:0, a, r:0" PTX_POLICY, isa, target, kAtomic}
+#define ATOM(rest, isa, target) \
+  { Op::atom, ATOM_HEAD rest, "D:0, a, s:0" PTX_POLICY, isa, target, kAtomic }
+#define ATOM_REG(rest, isa, target) \
+  { Op::atom, ATOM_HEAD rest, "D:0, a, r:0" PTX_POLICY, isa, target, kAtomic }
 #define ATOM_VECTOR(rest) \
-  {Op::atom, SEM PTX_OPT_SCOPE "{.global}" rest, "D:0*v, a, r:0*v" PTX_POLICY, 81, "sm_90", kAtomic}
-#define RED(rest, isa, target) {Op::red, RED_HEAD rest, "a, s:0" PTX_POLICY, isa, target, kAtomic}
-#define RED_REG(rest, isa, target) {Op::red, RED_HEAD rest, "a, r:0" PTX_POLICY, isa, target, kAtomic}
-#define RED_VECTOR(rest) {Op::red, RED_SEM PTX_OPT_SCOPE "{.global}" rest, "a, r:0*v" PTX_POLICY, 81, "sm_90", kAtomic}
+  { Op::atom, SEM PTX_OPT_SCOPE "{.global}" rest, "D:0*v, a, r:0*v" PTX_POLICY, 81, "sm_90", kAtomic }
+#define RED(rest, isa, target) \
+  { Op::red, RED_HEAD rest, "a, s:0" PTX_POLICY, isa, target, kAtomic }
+#define RED_REG(rest, isa, target) \
+  { Op::red, RED_HEAD rest, "a, r:0" PTX_POLICY, isa, target, kAtomic }
+#define RED_VECTOR(rest) \
+  { Op::red, RED_SEM PTX_OPT_SCOPE "{.global}" rest, "a, r:0*v" PTX_POLICY, 81, "sm_90", kAtomic }
 
-#define ARITHMETIC(ROW, ROW_REG)                                        \
-  ROW("(.and|.or|.xor)" PTX_HINT "(.b32|.b64)", 11, "sm_50"),           \
-  ROW(".add" PTX_HINT "(.u32|.s32|.u64|.f32|.f64)", 11, "sm_60"),       \
-  ROW("(.inc|.dec)" PTX_HINT ".u32", 11, "sm_50"),                      \
-  ROW("(.min|.max)" PTX_HINT "(.u32|.s32|.u64|.s64)", 11, "sm_50"),     \
-  ROW_REG(".add.noftz" PTX_HINT "(.f16|.f16x2)", 62, "sm_70"),          \
-  ROW_REG(".add.noftz" PTX_HINT "(.bf16|.bf16x2)", 78, "sm_90")
-#define VECTORS(ROW)                                                        \
-  ROW(".add" PTX_HINT "(.v2|.v4).f32"),                                     \
-  ROW("(.add|.min|.max).noftz" PTX_HINT "(.v2|.v4|.v8)(.f16|.bf16)"),       \
-  ROW("(.add|.min|.max).noftz" PTX_HINT "(.v2|.v4)(.f16x2|.bf16x2)")
+#define ARITHMETIC(ROW, ROW_REG)                                                                                       \
+  ROW("(.and|.or|.xor)" PTX_HINT "(.b32|.b64)", 11, "sm_50"),                                                          \
+      ROW(".add" PTX_HINT "(.u32|.s32|.u64|.f32|.f64)", 11, "sm_60"), ROW("(.inc|.dec)" PTX_HINT ".u32", 11, "sm_50"), \
+      ROW("(.min|.max)" PTX_HINT "(.u32|.s32|.u64|.s64)", 11, "sm_50"),                                                \
+      ROW_REG(".add.noftz" PTX_HINT "(.f16|.f16x2)", 62, "sm_70"),                                                     \
+      ROW_REG(".add.noftz" PTX_HINT "(.bf16|.bf16x2)", 78, "sm_90")
+#define VECTORS(ROW)                                                                                        \
+  ROW(".add" PTX_HINT "(.v2|.v4).f32"), ROW("(.add|.min|.max).noftz" PTX_HINT "(.v2|.v4|.v8)(.f16|.bf16)"), \
+      ROW("(.add|.min|.max).noftz" PTX_HINT "(.v2|.v4)(.f16x2|.bf16x2)")
 
 constexpr InstructionForm kRows[] = {
     ARITHMETIC(ATOM, ATOM_REG),
@@ -46,10 +49,10 @@ constexpr InstructionForm kRows[] = {
      "sm_90", kAtomic},
     {Op::red_async, ".relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes(.min|.max)(.u32|.s32)",
      "a, s:0, a", 81, "sm_90", kAtomic},
-    {Op::red_async, ".relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.add(.u32|.s32|.u64)",
-     "a, s:0, a", 81, "sm_90", kAtomic},
-    {Op::red_async, ".relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes(.and|.or|.xor).b32",
-     "a, s:0, a", 81, "sm_90", kAtomic},
+    {Op::red_async, ".relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.add(.u32|.s32|.u64)", "a, s:0, a",
+     81, "sm_90", kAtomic},
+    {Op::red_async, ".relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes(.and|.or|.xor).b32", "a, s:0, a",
+     81, "sm_90", kAtomic},
 };
 
 }  // namespace

@@ -14,18 +14,22 @@ constexpr const char* kHalf = "Half Precision Comparison Instructions";
 #define BOOL "(.and|.or|.xor)"
 #define DEST "(.u32|.s32|.f32)"
 
-#define SETP(ops, rest, section, isa, target)                                         \
-  {Op::setp, ops rest, "Q, s:0, s:0", isa, target, section},                          \
-  {Op::setp, ops BOOL rest, "Q, s:0, s:0, p", isa, target, section}
-#define SETP_HALF(rest, destination, isa, target)                                     \
-  {Op::setp, FLOAT_OPS rest, destination ", r:0, r:0", isa, target, kHalf},           \
-  {Op::setp, FLOAT_OPS BOOL rest, destination ", r:0, r:0, p", isa, target, kHalf}
-#define SET(ops, rest)                                                                \
-  {Op::set, ops rest, "d:0, s:1, s:1", 10, "sm_50", kCompare},                        \
-  {Op::set, ops BOOL rest, "d:0, s:1, s:1, p", 10, "sm_50", kCompare}
-#define SET_HALF(rest, isa, target)                                                   \
-  {Op::set, FLOAT_OPS rest, "d:0, r:1, r:1", isa, target, kHalf},                     \
-  {Op::set, FLOAT_OPS BOOL rest, "d:0, r:1, r:1, p", isa, target, kHalf}
+#define SETP(ops, rest, section, isa, target)                       \
+  {Op::setp, ops rest, "Q, s:0, s:0", isa, target, section}, {      \
+    Op::setp, ops BOOL rest, "Q, s:0, s:0, p", isa, target, section \
+  }
+#define SETP_HALF(rest, destination, isa, target)                                  \
+  {Op::setp, FLOAT_OPS rest, destination ", r:0, r:0", isa, target, kHalf}, {      \
+    Op::setp, FLOAT_OPS BOOL rest, destination ", r:0, r:0, p", isa, target, kHalf \
+  }
+#define SET(ops, rest)                                                \
+  {Op::set, ops rest, "d:0, s:1, s:1", 10, "sm_50", kCompare}, {      \
+    Op::set, ops BOOL rest, "d:0, s:1, s:1, p", 10, "sm_50", kCompare \
+  }
+#define SET_HALF(rest, isa, target)                                      \
+  {Op::set, FLOAT_OPS rest, "d:0, r:1, r:1", isa, target, kHalf}, {      \
+    Op::set, FLOAT_OPS BOOL rest, "d:0, r:1, r:1, p", isa, target, kHalf \
+  }
 
 constexpr InstructionForm kRows[] = {
     SETP(BIT_OPS, "(.b16|.b32|.b64)", kCompare, 10, "sm_50"),

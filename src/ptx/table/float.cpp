@@ -7,29 +7,31 @@ namespace {
 constexpr const char* kFloat = "Floating-Point Instructions";
 constexpr const char* kHalf = "Half Precision Floating-Point Instructions";
 
-#define ARITHMETIC(op)                                                                                  \
-  {Op::op, PTX_OPT_RND "{.ftz}{.sat}.f32", "d:0, s:0, s:0", 10, "sm_50", kFloat},                       \
-  {Op::op, PTX_OPT_RND ".f64", "d:0, s:0, s:0", 10, "sm_50", kFloat},                                   \
-  {Op::op, PTX_OPT_RND "{.ftz}.f32x2", "d:0, r:0, r:0", 86, "sm_100", kFloat},                          \
-  {Op::op, "{.rn}{.ftz}{.sat}" PTX_HALF, "d:0, r:0, r:0", 42, "sm_53", kHalf},                          \
-  {Op::op, "{.rn}" PTX_BHALF, "d:0, r:0, r:0", 78, "sm_90", kHalf}
+#define ARITHMETIC(op)                                                               \
+  {Op::op, PTX_OPT_RND "{.ftz}{.sat}.f32", "d:0, s:0, s:0", 10, "sm_50", kFloat},    \
+      {Op::op, PTX_OPT_RND ".f64", "d:0, s:0, s:0", 10, "sm_50", kFloat},            \
+      {Op::op, PTX_OPT_RND "{.ftz}.f32x2", "d:0, r:0, r:0", 86, "sm_100", kFloat},   \
+      {Op::op, "{.rn}{.ftz}{.sat}" PTX_HALF, "d:0, r:0, r:0", 42, "sm_53", kHalf}, { \
+    Op::op, "{.rn}" PTX_BHALF, "d:0, r:0, r:0", 78, "sm_90", kHalf                   \
+  }
 
-#define MIN_MAX(op)                                                                                     \
-  {Op::op, "{.ftz}.f32", "d:0, s:0, s:0", 10, "sm_50", kFloat},                                         \
-  {Op::op, "{.ftz}.NaN.f32", "d:0, s:0, s:0", 70, "sm_80", kFloat},                                     \
-  {Op::op, "{.ftz}{.NaN}.xorsign.abs.f32", "d:0, s:0, s:0", 72, "sm_86", kFloat},                       \
-  {Op::op, "{.ftz}{.NaN}{.abs}.f32", "d:0, s:0, s:0, s:0", 88, "sm_100", kFloat},                       \
-  {Op::op, ".f64", "d:0, s:0, s:0", 10, "sm_50", kFloat},                                               \
-  {Op::op, "{.ftz}{.NaN}" PTX_HALF, "d:0, r:0, r:0", 70, "sm_80", kHalf},                               \
-  {Op::op, "{.ftz}{.NaN}.xorsign.abs" PTX_HALF, "d:0, r:0, r:0", 72, "sm_86", kHalf},                   \
-  {Op::op, "{.NaN}" PTX_BHALF, "d:0, r:0, r:0", 70, "sm_80", kHalf},                                    \
-  {Op::op, "{.NaN}.xorsign.abs" PTX_BHALF, "d:0, r:0, r:0", 72, "sm_86", kHalf}
+#define MIN_MAX(op)                                                                       \
+  {Op::op, "{.ftz}.f32", "d:0, s:0, s:0", 10, "sm_50", kFloat},                           \
+      {Op::op, "{.ftz}.NaN.f32", "d:0, s:0, s:0", 70, "sm_80", kFloat},                   \
+      {Op::op, "{.ftz}{.NaN}.xorsign.abs.f32", "d:0, s:0, s:0", 72, "sm_86", kFloat},     \
+      {Op::op, "{.ftz}{.NaN}{.abs}.f32", "d:0, s:0, s:0, s:0", 88, "sm_100", kFloat},     \
+      {Op::op, ".f64", "d:0, s:0, s:0", 10, "sm_50", kFloat},                             \
+      {Op::op, "{.ftz}{.NaN}" PTX_HALF, "d:0, r:0, r:0", 70, "sm_80", kHalf},             \
+      {Op::op, "{.ftz}{.NaN}.xorsign.abs" PTX_HALF, "d:0, r:0, r:0", 72, "sm_86", kHalf}, \
+      {Op::op, "{.NaN}" PTX_BHALF, "d:0, r:0, r:0", 70, "sm_80", kHalf}, {                \
+    Op::op, "{.NaN}.xorsign.abs" PTX_BHALF, "d:0, r:0, r:0", 72, "sm_86", kHalf           \
+  }
 
-#define SIGN(op)                                                                                        \
-  {Op::op, "{.ftz}.f32", "d:0, s:0", 10, "sm_50", kFloat},                                              \
-  {Op::op, ".f64", "d:0, s:0", 10, "sm_50", kFloat},                                                    \
-  {Op::op, "{.ftz}" PTX_HALF, "d:0, r:0", 60, "sm_53", kHalf},                                          \
-  {Op::op, PTX_BHALF, "d:0, r:0", 70, "sm_80", kHalf}
+#define SIGN(op)                                                                                              \
+  {Op::op, "{.ftz}.f32", "d:0, s:0", 10, "sm_50", kFloat}, {Op::op, ".f64", "d:0, s:0", 10, "sm_50", kFloat}, \
+      {Op::op, "{.ftz}" PTX_HALF, "d:0, r:0", 60, "sm_53", kHalf}, {                                          \
+    Op::op, PTX_BHALF, "d:0, r:0", 70, "sm_80", kHalf                                                         \
+  }
 
 constexpr InstructionForm kRows[] = {
     ARITHMETIC(add),

@@ -8,20 +8,20 @@ constexpr const char* kMma = "Warp Level Matrix Multiply-Accumulate Instructions
 constexpr const char* kWgmma = "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions";
 
 #define SHARED "{.shared|.shared::cta}"
-#define N_COMMON(k)                                                                                           \
-  ".m64n8" k "|.m64n16" k "|.m64n24" k "|.m64n32" k "|.m64n48" k "|.m64n64" k "|.m64n80" k "|.m64n96" k        \
-  "|.m64n112" k "|.m64n128" k "|.m64n144" k "|.m64n160" k "|.m64n176" k "|.m64n192" k "|.m64n208" k            \
-  "|.m64n224" k "|.m64n240" k "|.m64n256" k
+#define N_COMMON(k)                                                                                                   \
+  ".m64n8" k "|.m64n16" k "|.m64n24" k "|.m64n32" k "|.m64n48" k "|.m64n64" k "|.m64n80" k "|.m64n96" k "|.m64n112" k \
+  "|.m64n128" k "|.m64n144" k "|.m64n160" k "|.m64n176" k "|.m64n192" k "|.m64n208" k "|.m64n224" k "|.m64n240" k     \
+  "|.m64n256" k
 #define N_INT(k) "(" N_COMMON(k) ")"
-#define N_ALL(k)                                                                                              \
-  "(" N_COMMON(k) "|.m64n40" k "|.m64n56" k "|.m64n72" k "|.m64n88" k "|.m64n104" k "|.m64n120" k "|.m64n136" k \
-  "|.m64n152" k "|.m64n168" k "|.m64n184" k "|.m64n200" k "|.m64n216" k "|.m64n232" k "|.m64n248" k ")"
+#define N_ALL(k)                                                                                                    \
+  "(" N_COMMON(k) "|.m64n40" k "|.m64n56" k "|.m64n72" k "|.m64n88" k "|.m64n104" k "|.m64n120" k "|.m64n136" k     \
+                  "|.m64n152" k "|.m64n168" k "|.m64n184" k "|.m64n200" k "|.m64n216" k "|.m64n232" k "|.m64n248" k \
+                  ")"
 
 #define SCALES "p, i(-1..1/2), i(-1..1/2)"
 #define FROM_SHARED(meta, rest) "d:0*D, r:b64, r:b64, " meta rest
 #define FROM_REGISTERS(meta, rest) "d:0*D, r:1*A, r:b64, " meta rest
-#define TRANSPOSABLE(meta) \
-  FROM_SHARED(meta, SCALES ", i(0..1), i(0..1)") " | " FROM_REGISTERS(meta, SCALES ", i(0..1)")
+#define TRANSPOSABLE(meta) FROM_SHARED(meta, SCALES ", i(0..1), i(0..1)") " | " FROM_REGISTERS(meta, SCALES ", i(0..1)")
 #define FIXED_MAJOR(meta) FROM_SHARED(meta, SCALES) " | " FROM_REGISTERS(meta, SCALES)
 #define UNSCALED(meta) FROM_SHARED(meta, "p") " | " FROM_REGISTERS(meta, "p")
 #define META "r:b32, i(0..3), "
@@ -29,42 +29,47 @@ constexpr const char* kWgmma = "Asynchronous Warpgroup Level Matrix Multiply-Acc
 #define I8 "(.s8|.u8)"
 #define I4 "(.s4|.u4)"
 
-#define WGMMA(op, k16, k8, k32, meta)                                                                          \
-  {Op::op, N_ALL(k16) "(.f16|.f32).f16.f16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},                        \
-  {Op::op, N_ALL(k16) ".f32.bf16.bf16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},                             \
-  {Op::op, N_ALL(k8) ".f32.tf32.tf32", FIXED_MAJOR(meta), 80, "sm_90a", kWgmma},                               \
-  {Op::op, N_ALL(k32) "(.f16|.f32)" F8 F8, FIXED_MAJOR(meta), 80, "sm_90a", kWgmma},                           \
-  {Op::op, N_INT(k32) "{.satfinite}.s32" I8 I8, UNSCALED(meta), 80, "sm_90a", kWgmma}
+#define WGMMA(op, k16, k8, k32, meta)                                                      \
+  {Op::op, N_ALL(k16) "(.f16|.f32).f16.f16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},    \
+      {Op::op, N_ALL(k16) ".f32.bf16.bf16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},     \
+      {Op::op, N_ALL(k8) ".f32.tf32.tf32", FIXED_MAJOR(meta), 80, "sm_90a", kWgmma},       \
+      {Op::op, N_ALL(k32) "(.f16|.f32)" F8 F8, FIXED_MAJOR(meta), 80, "sm_90a", kWgmma}, { \
+    Op::op, N_INT(k32) "{.satfinite}.s32" I8 I8, UNSCALED(meta), 80, "sm_90a", kWgmma      \
+  }
 
 #define MMA_OPERANDS "d:0*D, r:1*A, r:2*B, r:3*C"
 #define SPARSE_OPERANDS MMA_OPERANDS ", r:b32, i(0..3)"
-#define MMA(rest, isa, target) {Op::mma, ".aligned" rest, MMA_OPERANDS, isa, target, kMma}
-#define SPARSE(rest, isa, target)                                           \
-  {Op::mma_sp, ".aligned" rest, SPARSE_OPERANDS, isa, target, kMma},        \
-  {Op::mma_sp_ordered, ".aligned" rest, SPARSE_OPERANDS, 85, target, kMma}
+#define MMA(rest, isa, target) \
+  { Op::mma, ".aligned" rest, MMA_OPERANDS, isa, target, kMma }
+#define SPARSE(rest, isa, target)                                          \
+  {Op::mma_sp, ".aligned" rest, SPARSE_OPERANDS, isa, target, kMma}, {     \
+    Op::mma_sp_ordered, ".aligned" rest, SPARSE_OPERANDS, 85, target, kMma \
+  }
 
 #define WMMA_SHAPES "(.m16n16k16|.m8n32k16|.m32n8k16)"
 #define LAYOUT "(.row|.col)"
 #define WMMA_SPACE "{.global|.shared|.shared::cta}"
-#define WMMA_LOAD(op, fragment, small)                                                                                       \
-  {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE ".f16", "d:0*" fragment ", a, s:u32?", 60, "sm_70", kMma},         \
-  {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE ".bf16", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma},        \
-  {Op::op, ".aligned" LAYOUT ".m16n16k8" WMMA_SPACE ".tf32", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma},        \
-  {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE I8, "d:0*" fragment ", a, s:u32?", 63, "sm_72", kMma},             \
-  {Op::op, ".aligned" small ".m8n8k32" WMMA_SPACE I4, "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},              \
-  {Op::op, ".aligned" small ".m8n8k128" WMMA_SPACE ".b1", "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},          \
-  {Op::op, ".aligned" LAYOUT ".m8n8k4" WMMA_SPACE ".f64", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma}
-#define WMMA_ACCUMULATOR(op, operands)                                                                 \
-  {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE "(.f16|.f32|.s32)", operands, 60, "sm_70", kMma},  \
-  {Op::op, ".aligned" LAYOUT ".m16n16k8" WMMA_SPACE ".f32", operands, 70, "sm_80", kMma},              \
-  {Op::op, ".aligned" LAYOUT "(.m8n8k32|.m8n8k128)" WMMA_SPACE ".s32", operands, 63, "sm_75", kMma},   \
-  {Op::op, ".aligned" LAYOUT ".m8n8k4" WMMA_SPACE ".f64", operands, 70, "sm_80", kMma}
+#define WMMA_LOAD(op, fragment, small)                                                                              \
+  {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE ".f16", "d:0*" fragment ", a, s:u32?", 60, "sm_70", kMma},      \
+      {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE ".bf16", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma}, \
+      {Op::op, ".aligned" LAYOUT ".m16n16k8" WMMA_SPACE ".tf32", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma}, \
+      {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE I8, "d:0*" fragment ", a, s:u32?", 63, "sm_72", kMma},      \
+      {Op::op, ".aligned" small ".m8n8k32" WMMA_SPACE I4, "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma},        \
+      {Op::op, ".aligned" small ".m8n8k128" WMMA_SPACE ".b1", "d:0*" fragment ", a, s:u32?", 63, "sm_75", kMma}, {  \
+    Op::op, ".aligned" LAYOUT ".m8n8k4" WMMA_SPACE ".f64", "d:0*" fragment ", a, s:u32?", 70, "sm_80", kMma         \
+  }
+#define WMMA_ACCUMULATOR(op, operands)                                                                     \
+  {Op::op, ".aligned" LAYOUT WMMA_SHAPES WMMA_SPACE "(.f16|.f32|.s32)", operands, 60, "sm_70", kMma},      \
+      {Op::op, ".aligned" LAYOUT ".m16n16k8" WMMA_SPACE ".f32", operands, 70, "sm_80", kMma},              \
+      {Op::op, ".aligned" LAYOUT "(.m8n8k32|.m8n8k128)" WMMA_SPACE ".s32", operands, 63, "sm_75", kMma}, { \
+    Op::op, ".aligned" LAYOUT ".m8n8k4" WMMA_SPACE ".f64", operands, 70, "sm_80", kMma                     \
+  }
 
 constexpr InstructionForm kRows[] = {
     {Op::ldmatrix, ".sync.aligned.m8n8(.x1|.x2|.x4){.trans}" SHARED ".b16", "d:b32*x, a", 65, "sm_75", kMma},
     {Op::ldmatrix, ".sync.aligned.m16n16(.x1|.x2).trans" SHARED ".b8", "d:b32*x2, a", 86, "sm_100a", kMma},
-    {Op::ldmatrix, ".sync.aligned.m8n16(.x1|.x2|.x4)" SHARED ".b8x16(.b6x16_p32|.b4x16_p64)", "d:b32*x, a", 86, "sm_100a",
-     kMma},
+    {Op::ldmatrix, ".sync.aligned.m8n16(.x1|.x2|.x4)" SHARED ".b8x16(.b6x16_p32|.b4x16_p64)", "d:b32*x, a", 86,
+     "sm_100a", kMma},
     {Op::stmatrix, ".sync.aligned.m8n8(.x1|.x2|.x4){.trans}" SHARED ".b16", "a, r:b32*x", 78, "sm_90", kMma},
     {Op::stmatrix, ".sync.aligned.m16n8(.x1|.x2|.x4).trans" SHARED ".b8", "a, r:b32*x", 86, "sm_100a", kMma},
     {Op::movmatrix, ".sync.aligned.m8n8.trans.b16", "d:b32, r:b32", 78, "sm_75", kMma},
@@ -94,8 +99,8 @@ constexpr InstructionForm kRows[] = {
     WMMA_LOAD(wmma_load_b, "B", ".col"),
     WMMA_ACCUMULATOR(wmma_load_c, "d:0*C, a, s:u32?"),
     WMMA_ACCUMULATOR(wmma_store_d, "a, r:0*D, s:u32?"),
-    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES "(.f16|.f32)(.f16|.f32)",
-     "d:0*D, r:f16*A, r:f16*B, r:1*C", 60, "sm_70", kMma},
+    {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES "(.f16|.f32)(.f16|.f32)", "d:0*D, r:f16*A, r:f16*B, r:1*C", 60,
+     "sm_70", kMma},
     {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".s32.s8.s8.s32{.satfinite}", MMA_OPERANDS, 63, "sm_72", kMma},
     {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".s32.u8.u8.s32{.satfinite}", MMA_OPERANDS, 63, "sm_72", kMma},
     {Op::wmma_mma, ".aligned" LAYOUT LAYOUT WMMA_SHAPES ".f32.bf16.bf16.f32", MMA_OPERANDS, 70, "sm_80", kMma},

@@ -67,9 +67,12 @@ int main(int argc, char** argv) {
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    if (argument == "--parse") parse_only = true;
-    else if (argument == "--print") print = true;
-    else files.emplace_back(argument);
+    if (argument == "--parse")
+      parse_only = true;
+    else if (argument == "--print")
+      print = true;
+    else
+      files.emplace_back(argument);
   }
   if (files.empty()) {
     fmt::print(stderr, "usage: ptx_roundtrip [--parse | --print] FILE.ptx...\n");

@@ -47,10 +47,15 @@ std::vector<std::uint32_t*> registers(std::vector<std::uint32_t>& lanes) {
   return pointers;
 }
 
-const std::map<std::string, MmaType> kWgmmaTypes = {{"bf16", MmaType::bf16}, {"f16", MmaType::f16},   {"tf32", MmaType::tf32},
-                                                    {"e4m3", MmaType::e4m3}, {"e5m2", MmaType::e5m2}};
-const std::map<std::string, MmaSyncType> kMmaTypes = {{"bf16", MmaSyncType::bf16}, {"f16", MmaSyncType::f16},
-                                                      {"tf32", MmaSyncType::tf32}, {"e4m3", MmaSyncType::e4m3},
+const std::map<std::string, MmaType> kWgmmaTypes = {{"bf16", MmaType::bf16},
+                                                    {"f16", MmaType::f16},
+                                                    {"tf32", MmaType::tf32},
+                                                    {"e4m3", MmaType::e4m3},
+                                                    {"e5m2", MmaType::e5m2}};
+const std::map<std::string, MmaSyncType> kMmaTypes = {{"bf16", MmaSyncType::bf16},
+                                                      {"f16", MmaSyncType::f16},
+                                                      {"tf32", MmaSyncType::tf32},
+                                                      {"e4m3", MmaSyncType::e4m3},
                                                       {"e5m2", MmaSyncType::e5m2}};
 
 std::vector<std::uint32_t> run_wgmma(Record& record, const std::string& type, const std::string& accumulator) {
@@ -75,7 +80,8 @@ std::vector<std::uint32_t> run_wgmma(Record& record, const std::string& type, co
   return d;
 }
 
-std::vector<std::uint32_t> run_mma(Record& record, const std::string& type, unsigned k, const std::string& accumulator) {
+std::vector<std::uint32_t> run_mma(Record& record, const std::string& type, unsigned k,
+                                   const std::string& accumulator) {
   MmaSyncShape shape;
   shape.k = k;
   shape.a_type = shape.b_type = kMmaTypes.at(type);
@@ -102,7 +108,8 @@ TEST(HardwareResults, ExactModeReproducesEveryBit) {
       heading >> k;
     }
     heading >> accumulator;
-    const auto d = instruction == "wgmma" ? run_wgmma(record, type, accumulator) : run_mma(record, type, k, accumulator);
+    const auto d =
+        instruction == "wgmma" ? run_wgmma(record, type, accumulator) : run_mma(record, type, k, accumulator);
     EXPECT_EQ(d, record.words['d']) << record.heading;
   }
 }

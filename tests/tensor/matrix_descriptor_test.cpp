@@ -1,7 +1,7 @@
 #include "emulator/tensor/matrix_descriptor.h"
 
+#include "emulator/tensor/operand_ranges.h"
 #include "emulator/tensor/tensor_box.h"
-#include "emulator/tensor/wgmma.h"
 
 #include <gtest/gtest.h>
 
@@ -145,21 +145,50 @@ TEST(MatrixLayout, AddressesWrapAt18Bits) {
   EXPECT_EQ(layout.address(8, 0), 0U);
 }
 
+TEST(MatrixDescriptor, ReservedBits) {
+  EXPECT_EQ(MatrixDescriptor::reserved_bits(MatrixDescriptor{0x3fff0, 0x3fff0, 0x3fff0, 7, MatrixSwizzle::bytes32}.encode()), 0U);
+  EXPECT_EQ(MatrixDescriptor::reserved_bits(1ULL << 46), 1ULL << 46);  // the constant of tcgen05 descriptors
+}
+
+std::uint64_t swizzled_step(std::uint32_t address) {
+  return MatrixDescriptor{address, 16, 1024, 0, MatrixSwizzle::bytes128}.encode();
+}
+
 TEST(OperandRanges, MergesWhatTouches) {
-  // K-major, 128-byte swizzle, one k-step: 32 bytes of every 128-byte row, permuted in chunks.
-  const MatrixLayout swizzled({1024, 16, 1024, 0, MatrixSwizzle::bytes128}, MatrixMajor::k_major, 2);
-  const auto ranges = operand_ranges(swizzled, 8, 16);
+  // K-major, 128-byte swizzle, one k-step: 32 bytes of every 128-byte row, chunks permuted.
+  const std::uint64_t one[] = {swizzled_step(1024)};
   std::uint32_t bytes = 0;
-  for (const SharedRange& range : ranges) {
+  for (const SharedRange& range : operand_ranges({.descriptors = one, .mn = 8})) {
     bytes += range.bytes;
     EXPECT_EQ(range.address % 16, 0U);
     EXPECT_GE(range.address, 1024U);
     EXPECT_LE(range.address + range.bytes, 2048U);
   }
   EXPECT_EQ(bytes, 8U * 32);
-  // All four k-steps of the tile together would be one range; a dense non-swizzled operand already is.
-  const MatrixLayout dense({0, 128, 256, 0, MatrixSwizzle::none}, MatrixMajor::k_major, 2);
-  EXPECT_EQ(operand_ranges(dense, 64, 16), (std::vector<SharedRange>{{0, 2048}}));
+  // The four k-steps of a tile read all of it.
+  const std::uint64_t four[] = {swizzled_step(1024), swizzled_step(1056), swizzled_step(1088), swizzled_step(1120)};
+  EXPECT_EQ(operand_ranges({.descriptors = four, .mn = 128}), (std::vector<SharedRange>{{1024, 16384}}));
+  // The rows of one warp of a warpgroup.
+  EXPECT_EQ(operand_ranges({.descriptors = four, .mn = 16, .first = 32}), (std::vector<SharedRange>{{1024 + 4096, 2048}}));
+}
+
+TEST(OperandRanges, CacheMovesPatterns) {
+  OperandRangeCache cache;
+  for (const std::uint32_t start : {1024U, 9216U, 1056U, 9248U, 33U * 1024, 1024U}) {
+    const std::uint64_t descriptors[] = {swizzled_step(start)};
+    const OperandSet operand{.descriptors = descriptors, .mn = 24};
+    std::uint32_t base = 0;
+    std::vector<SharedRange> moved;
+    for (const SharedRange& range : cache.get(operand, &base)) {
+      moved.push_back({range.address + base, range.bytes});
+    }
+    EXPECT_EQ(moved, operand_ranges(operand));
+  }
+  const std::uint64_t wrapping[] = {swizzled_step(0x3fc00)};
+  std::uint32_t base = 7;
+  const auto ranges = cache.get({.descriptors = wrapping, .mn = 16}, &base);
+  EXPECT_EQ(base, 0U);
+  EXPECT_LT(ranges.front().address, 1024U);
 }
 
 }  // namespace

@@ -19,25 +19,37 @@ using Type = MmaSyncType;
 
 unsigned bits_of(Type type) {
   switch (type) {
-    case Type::tf32: return 32;
+    case Type::tf32:
+      return 32;
     case Type::f16:
-    case Type::bf16: return 16;
+    case Type::bf16:
+      return 16;
     case Type::s4:
-    case Type::u4: return 4;
-    case Type::b1: return 1;
-    default: return 8;
+    case Type::u4:
+      return 4;
+    case Type::b1:
+      return 1;
+    default:
+      return 8;
   }
 }
 
 MmaType scalar_type(Type type) {
   switch (type) {
-    case Type::f16: return MmaType::f16;
-    case Type::bf16: return MmaType::bf16;
-    case Type::tf32: return MmaType::tf32;
-    case Type::e4m3: return MmaType::e4m3;
-    case Type::e5m2: return MmaType::e5m2;
-    case Type::s8: return MmaType::s8;
-    default: return MmaType::u8;
+    case Type::f16:
+      return MmaType::f16;
+    case Type::bf16:
+      return MmaType::bf16;
+    case Type::tf32:
+      return MmaType::tf32;
+    case Type::e4m3:
+      return MmaType::e4m3;
+    case Type::e5m2:
+      return MmaType::e5m2;
+    case Type::s8:
+      return MmaType::s8;
+    default:
+      return MmaType::u8;
   }
 }
 
@@ -72,11 +84,16 @@ struct Operand {
 Operand random_operand(Type type, Random& random) {
   const std::uint32_t r = random();
   switch (type) {
-    case Type::s4: return {r & 15U, static_cast<double>(static_cast<int>(r & 15U) - (r & 8U ? 16 : 0))};
-    case Type::u4: return {r & 15U, static_cast<double>(r & 15U)};
-    case Type::b1: return {r & 1U, static_cast<double>(r & 1U)};
-    case Type::s8: return {r & 255U, static_cast<double>(static_cast<std::int8_t>(r))};
-    case Type::u8: return {r & 255U, static_cast<double>(r & 255U)};
+    case Type::s4:
+      return {r & 15U, static_cast<double>(static_cast<int>(r & 15U) - (r & 8U ? 16 : 0))};
+    case Type::u4:
+      return {r & 15U, static_cast<double>(r & 15U)};
+    case Type::b1:
+      return {r & 1U, static_cast<double>(r & 1U)};
+    case Type::s8:
+      return {r & 255U, static_cast<double>(static_cast<std::int8_t>(r))};
+    case Type::u8:
+      return {r & 255U, static_cast<double>(r & 255U)};
     default: {
       const double value = static_cast<double>(r % 9) - 4;
       return {encode_operand(scalar_type(type), value), value};
@@ -137,7 +154,8 @@ TEST(MmaSync, EveryShapeMatchesTheMatrixProduct) {
     std::vector<double> expected(std::size_t{test.m} * 8);
     for (unsigned row = 0; row < test.m; ++row) {
       for (unsigned column = 0; column < 8; ++column) {
-        const double start = test.saturate && column % 2 ? 2147483647.0 - random() % 100 : static_cast<double>(random() % 201) - 100;
+        const double start =
+            test.saturate && column % 2 ? 2147483647.0 - random() % 100 : static_cast<double>(random() % 201) - 100;
         const unsigned lane = row % 8 * 4 + column / 2;
         if (test.accumulator == AccumulatorType::f16) {
           c.lanes[row / 8][lane] |= encode_float(FloatFormat::f16, start) << (16 * (column % 2));
@@ -150,7 +168,9 @@ TEST(MmaSync, EveryShapeMatchesTheMatrixProduct) {
         for (unsigned k = 0; k < test.k; ++k) {
           const double x = av[row * test.k + k].value;
           const double y = bv[column * test.k + k].value;
-          sum += test.a != Type::b1 ? x * y : shape.bit_operation == MmaBitOperation::bit_and ? x * y : (x != y ? 1 : 0);
+          sum += test.a != Type::b1                                ? x * y
+                 : shape.bit_operation == MmaBitOperation::bit_and ? x * y
+                                                                   : (x != y ? 1 : 0);
         }
         expected[row * 8 + column] = test.saturate ? std::clamp(sum, -2147483648.0, 2147483647.0) : sum;
       }
@@ -207,7 +227,9 @@ TEST(MmaSync, RefusesWhatIsNotDefined) {
 
 TEST(MmaSync, F64IsAChainOfFusedMultiplyAdds) {
   Random random(32);
-  const auto any = [&] { return std::ldexp(static_cast<double>(static_cast<std::int32_t>(random())), static_cast<int>(random() % 20) - 40); };
+  const auto any = [&] {
+    return std::ldexp(static_cast<double>(static_cast<std::int32_t>(random())), static_cast<int>(random() % 20) - 40);
+  };
   for (const auto& [m, k] : {std::pair{8U, 4U}, {16U, 4U}, {16U, 8U}, {16U, 16U}}) {
     std::array<std::array<double, 32>, 8> a;
     std::array<std::array<double, 32>, 4> b;
@@ -271,7 +293,8 @@ TEST(Ldmatrix, MovesElementsToTheirLanes) {
   }
   std::array<std::array<std::uint16_t, 8>, 8> copy{};
   std::array<std::byte*, 8> targets;
-  std::transform(copy.begin(), copy.end(), targets.begin(), [](auto& row) { return reinterpret_cast<std::byte*>(row.data()); });
+  std::transform(copy.begin(), copy.end(), targets.begin(),
+                 [](auto& row) { return reinterpret_cast<std::byte*>(row.data()); });
   stmatrix_b16(lanes.data(), true, targets.data());
   EXPECT_EQ(copy, matrix);
   ldmatrix_b16(rows.data(), false, lanes.data());

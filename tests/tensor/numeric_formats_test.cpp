@@ -26,10 +26,14 @@ struct Spec {
 };
 
 const std::vector<Spec> kSpecs = {
-    {FloatFormat::f16, 5, 10, 15, 0x7c00, true, 0x7fff, 0},  {FloatFormat::bf16, 8, 7, 127, 0x7f80, true, 0x7fff, 0},
-    {FloatFormat::tf32, 8, 10, 127, 0x3fc00, true, 0x3ffff, 13},   {FloatFormat::e4m3, 4, 3, 7, 0x7f, false, 0x7f, 0},
-    {FloatFormat::e5m2, 5, 2, 15, 0x7c, true, 0x7f, 0},      {FloatFormat::e2m3, 2, 3, 1, 0x20, false, 0x1f, 0},
-    {FloatFormat::e3m2, 3, 2, 3, 0x20, false, 0x1f, 0},      {FloatFormat::e2m1, 2, 1, 1, 0x8, false, 0x7, 0},
+    {FloatFormat::f16, 5, 10, 15, 0x7c00, true, 0x7fff, 0},
+    {FloatFormat::bf16, 8, 7, 127, 0x7f80, true, 0x7fff, 0},
+    {FloatFormat::tf32, 8, 10, 127, 0x3fc00, true, 0x3ffff, 13},
+    {FloatFormat::e4m3, 4, 3, 7, 0x7f, false, 0x7f, 0},
+    {FloatFormat::e5m2, 5, 2, 15, 0x7c, true, 0x7f, 0},
+    {FloatFormat::e2m3, 2, 3, 1, 0x20, false, 0x1f, 0},
+    {FloatFormat::e3m2, 3, 2, 3, 0x20, false, 0x1f, 0},
+    {FloatFormat::e2m1, 2, 1, 1, 0x8, false, 0x7, 0},
 };
 
 double spec_value(const Spec& spec, unsigned magnitude) {
@@ -69,10 +73,18 @@ std::uint32_t nearest(const Spec& spec, const std::vector<double>& list, double 
     const double middle = (list[below] + high) / 2;
     const bool up_direction = options.rounding == Rounding::rp ? !negative : negative;
     switch (options.rounding) {
-      case Rounding::rn: chosen = magnitude > middle || (magnitude == middle && below % 2 == 1) ? above : below; break;
-      case Rounding::rna: chosen = magnitude >= middle ? above : below; break;
-      case Rounding::rz: chosen = below; break;
-      default: chosen = up_direction ? above : below; break;
+      case Rounding::rn:
+        chosen = magnitude > middle || (magnitude == middle && below % 2 == 1) ? above : below;
+        break;
+      case Rounding::rna:
+        chosen = magnitude >= middle ? above : below;
+        break;
+      case Rounding::rz:
+        chosen = below;
+        break;
+      default:
+        chosen = up_direction ? above : below;
+        break;
     }
   }
   if (std::isinf(value)) {
@@ -138,8 +150,8 @@ TEST(NumericFormats, EncodesLikeAnExhaustiveSearch) {
               const bool directed_to_max = !satfinite && !std::isinf(value) && std::fabs(value) > list.back() &&
                                            (rounding == Rounding::rz || (rounding == Rounding::rm && value > 0) ||
                                             (rounding == Rounding::rp && value < 0));
-              const std::uint32_t expected =
-                  directed_to_max ? nearest(spec, list, value, {rounding, true, relu}) : nearest(spec, list, value, options);
+              const std::uint32_t expected = directed_to_max ? nearest(spec, list, value, {rounding, true, relu})
+                                                             : nearest(spec, list, value, options);
               ASSERT_EQ(encode_float(spec.format, value, options), expected)
                   << "format " << static_cast<int>(spec.format) << " value " << value << " rounding "
                   << static_cast<int>(rounding) << " satfinite " << satfinite << " relu " << relu;
@@ -154,7 +166,8 @@ TEST(NumericFormats, EncodesLikeAnExhaustiveSearch) {
 TEST(NumericFormats, EncodesF32LikeTheProcessor) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 200000; ++i) {
-    const double value = std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())), static_cast<int>(random() % 340) - 230);
+    const double value =
+        std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())), static_cast<int>(random() % 340) - 230);
     ASSERT_EQ(encode_float(FloatFormat::f32, value), f32_to_bits(static_cast<float>(value))) << value;
   }
   EXPECT_EQ(encode_float(FloatFormat::f32, std::numeric_limits<double>::quiet_NaN()), 0x7fffffffU);
@@ -166,7 +179,7 @@ TEST(NumericFormats, CanonicalNansAndSaturation) {
   EXPECT_EQ(encode_float(FloatFormat::bf16, nan), 0x7fffU);
   EXPECT_EQ(encode_float(FloatFormat::e4m3, nan, {.satfinite = true}), 0x7fU);
   EXPECT_EQ(encode_float(FloatFormat::e5m2, nan, {.satfinite = true}), 0x7fU);
-  EXPECT_EQ(encode_float(FloatFormat::e4m3, 1e9, {.satfinite = true}), 0x7eU);   // 448
+  EXPECT_EQ(encode_float(FloatFormat::e4m3, 1e9, {.satfinite = true}), 0x7eU);  // 448
   EXPECT_EQ(encode_float(FloatFormat::e4m3, -1e9, {.satfinite = true}), 0xfeU);
   EXPECT_EQ(encode_float(FloatFormat::e5m2, kInfinity, {.satfinite = true}), 0x7bU);  // 57344
   EXPECT_EQ(encode_float(FloatFormat::e5m2, 61440.0, {}), 0x7cU);
@@ -189,8 +202,9 @@ TEST(NumericFormats, FastPathsAgreeWithTheGeneralOnes) {
     const double wide = static_cast<double>(value);
     ASSERT_EQ(f32_to_bf16_rn(value), encode_float(FloatFormat::bf16, wide));
     ASSERT_EQ(f32_to_bf16_rz(value), encode_float(FloatFormat::bf16, wide, {.rounding = Rounding::rz}));
-    ASSERT_EQ(f32_to_tf32_rna(value), std::isnan(value) ? f32_to_bits(value) & 0xffffe000U
-                                                        : encode_float(FloatFormat::tf32, wide, {.rounding = Rounding::rna}));
+    ASSERT_EQ(f32_to_tf32_rna(value), std::isnan(value)
+                                          ? f32_to_bits(value) & 0xffffe000U
+                                          : encode_float(FloatFormat::tf32, wide, {.rounding = Rounding::rna}));
     ASSERT_EQ(f32_to_f16_rn(value), encode_float(FloatFormat::f16, wide));
     ASSERT_EQ(f32_to_e4m3_rn_satfinite(value), encode_float(FloatFormat::e4m3, wide, {.satfinite = true})) << value;
     ASSERT_EQ(f32_to_e5m2_rn_satfinite(value), encode_float(FloatFormat::e5m2, wide, {.satfinite = true})) << value;

@@ -32,8 +32,10 @@ struct Scene {
 std::uint32_t place(TensorSwizzle swizzle, std::uint32_t address) {
   const auto bit = [&](unsigned n) { return (address >> n) & 1U; };
   std::uint32_t result = address;
-  const unsigned bits = swizzle == TensorSwizzle::bytes128 ? 3 : swizzle == TensorSwizzle::bytes64 ? 2
-                        : swizzle == TensorSwizzle::bytes32 ? 1 : 0;
+  const unsigned bits = swizzle == TensorSwizzle::bytes128  ? 3
+                        : swizzle == TensorSwizzle::bytes64 ? 2
+                        : swizzle == TensorSwizzle::bytes32 ? 1
+                                                            : 0;
   for (unsigned i = 0; i < bits; ++i) {
     result ^= bit(7 + i) << (4 + i);
   }
@@ -41,8 +43,8 @@ std::uint32_t place(TensorSwizzle swizzle, std::uint32_t address) {
 }
 
 // Visits each element of the box: its byte in shared memory before swizzling (from the box's start), whether it
-// exists, its byte offset in the tensor. With a swizzle each row starts on a new line of the swizzle's width. For stores
-// the row ends at a multiple of 16 bytes.
+// exists, its byte offset in the tensor. With a swizzle each row starts on a new line of the swizzle's width. For
+// stores the row ends at a multiple of 16 bytes.
 template <class Visit>
 void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction, Visit visit) {
   const auto row_elements = [&] {
@@ -67,9 +69,11 @@ void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, B
             bool exists = true;
             std::int64_t offset = 0;
             for (unsigned i = 0; i < map.rank; ++i) {
-              const std::int64_t c = coordinates[i] + static_cast<std::int64_t>(j[i]) * (i == 0 ? 1 : map.element_strides[i]);
+              const std::int64_t c =
+                  coordinates[i] + static_cast<std::int64_t>(j[i]) * (i == 0 ? 1 : map.element_strides[i]);
               exists = exists && c >= 0 && c < static_cast<std::int64_t>(i == 0 ? row_elements : map.global_dims[i]);
-              offset += c * static_cast<std::int64_t>(i == 0 ? element_bytes(map.data_type) : map.global_strides[i - 1]);
+              offset +=
+                  c * static_cast<std::int64_t>(i == 0 ? element_bytes(map.data_type) : map.global_strides[i - 1]);
             }
             visit(row_start + static_cast<unsigned>(j[0]) * size, exists, offset);
           }
@@ -80,7 +84,9 @@ void for_each_element(const TensorMap& map, const BoxCoordinates& coordinates, B
 }
 
 Scene random_scene(std::mt19937& random, BoxDirection direction) {
-  const auto pick = [&](std::uint32_t low, std::uint32_t high) { return static_cast<std::uint32_t>(low + random() % (high - low + 1)); };
+  const auto pick = [&](std::uint32_t low, std::uint32_t high) {
+    return static_cast<std::uint32_t>(low + random() % (high - low + 1));
+  };
   Scene scene;
   TensorMap& map = scene.map;
   constexpr std::array types = {TensorDataType::u8,  TensorDataType::bf16, TensorDataType::f16, TensorDataType::f32,
@@ -133,14 +139,17 @@ TEST(TensorBox, LoadMatchesElementWiseModel) {
     std::vector<std::byte> expected = scene.shared;
     const std::uint32_t size = element_bytes(map.data_type);
     std::uint32_t elements = 0;
-    for_each_element(map, scene.coordinates, BoxDirection::load, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
-      ++elements;
-      for (std::uint32_t b = 0; b < size; ++b) {
-        const std::byte fill = map.oob_fill == TensorOobFill::zeros ? std::byte{0} : b % 2 ? std::byte{0x7f} : std::byte{0xf7};
-        expected[place(map.swizzle, scene.shared_address + inside + b)] =
-            exists ? scene.global[static_cast<std::size_t>(offset) + b] : fill;
-      }
-    });
+    for_each_element(map, scene.coordinates, BoxDirection::load,
+                     [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+                       ++elements;
+                       for (std::uint32_t b = 0; b < size; ++b) {
+                         const std::byte fill = map.oob_fill == TensorOobFill::zeros ? std::byte{0}
+                                                : b % 2                              ? std::byte{0x7f}
+                                                                                     : std::byte{0xf7};
+                         expected[place(map.swizzle, scene.shared_address + inside + b)] =
+                             exists ? scene.global[static_cast<std::size_t>(offset) + b] : fill;
+                       }
+                     });
     load_box(map, scene.coordinates, scene.shared_window(), scene.shared_address, scene.window());
     ASSERT_EQ(std::memcmp(expected.data(), scene.shared.data(), kSharedBytes), 0) << "round " << round;
     ASSERT_EQ(box_geometry(map).transfer_bytes, elements * size);
@@ -154,12 +163,13 @@ TEST(TensorBox, StoreMatchesElementWiseModel) {
     const TensorMap& map = scene.map;
     std::vector<std::byte> expected = scene.global;
     const std::uint32_t size = element_bytes(map.data_type);
-    for_each_element(map, scene.coordinates, BoxDirection::store, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
-      for (std::uint32_t b = 0; exists && b < size; ++b) {
-        expected[static_cast<std::size_t>(offset) + b] =
-            scene.shared[place(map.swizzle, scene.shared_address + inside + b)];
-      }
-    });
+    for_each_element(map, scene.coordinates, BoxDirection::store,
+                     [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+                       for (std::uint32_t b = 0; exists && b < size; ++b) {
+                         expected[static_cast<std::size_t>(offset) + b] =
+                             scene.shared[place(map.swizzle, scene.shared_address + inside + b)];
+                       }
+                     });
     store_box(map, scene.coordinates, scene.shared_window(), scene.shared_address, scene.window());
     ASSERT_EQ(expected, scene.global) << "round " << round;
   }
@@ -223,7 +233,8 @@ TEST(TensorBox, ContiguousRowsAreOneGlobalRange) {
   map.box_dims = {32, 16};
   map.element_strides = {1, 1};
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
-  for_each_global_range(map, {0, 90}, BoxDirection::load, [&](std::uint64_t address, std::uint64_t bytes) { ranges.emplace_back(address, bytes); });
+  for_each_global_range(map, {0, 90}, BoxDirection::load,
+                        [&](std::uint64_t address, std::uint64_t bytes) { ranges.emplace_back(address, bytes); });
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges[0].first, kDeviceAddress + 90 * 128);
   EXPECT_EQ(ranges[0].second, 10U * 128);  // rows 100.. do not exist
@@ -316,17 +327,19 @@ TEST(TensorReduce, BoxAddsOnlyExistingElements) {
       continue;
     }
     std::vector<std::byte> expected = scene.global;
-    for_each_element(scene.map, scene.coordinates, BoxDirection::store, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
-      if (exists) {
-        std::uint32_t left;
-        std::uint32_t right;
-        std::memcpy(&left, expected.data() + offset, 4);
-        std::memcpy(&right, scene.shared.data() + place(scene.map.swizzle, scene.shared_address + inside), 4);
-        left += right;
-        std::memcpy(expected.data() + offset, &left, 4);
-      }
-    });
-    reduce_box(BulkReduction::add, scene.map, scene.coordinates, scene.shared_window(), scene.shared_address, scene.window());
+    for_each_element(
+        scene.map, scene.coordinates, BoxDirection::store, [&](std::uint32_t inside, bool exists, std::int64_t offset) {
+          if (exists) {
+            std::uint32_t left;
+            std::uint32_t right;
+            std::memcpy(&left, expected.data() + offset, 4);
+            std::memcpy(&right, scene.shared.data() + place(scene.map.swizzle, scene.shared_address + inside), 4);
+            left += right;
+            std::memcpy(expected.data() + offset, &left, 4);
+          }
+        });
+    reduce_box(BulkReduction::add, scene.map, scene.coordinates, scene.shared_window(), scene.shared_address,
+               scene.window());
     ASSERT_EQ(expected, scene.global);
   }
 }

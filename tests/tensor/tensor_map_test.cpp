@@ -77,22 +77,52 @@ TEST(TensorMap, RefusesWhatTheDriverRefuses) {
       {[](Arguments& a) { a.strides[0] = 1ULL << 40; }, "globalStrides[0]"},
       {[](Arguments& a) { a.box[1] = 257; }, "boxDim[1]"},
       {[](Arguments& a) { a.box[1] = 0; }, "boxDim[1]"},
-      {[](Arguments& a) { a.box[0] = 4; }, "boxDim[0]"},      // 8 bytes
-      {[](Arguments& a) { a.box[0] = 128; }, "boxDim[0]"},    // wider than the 128-byte swizzle
+      {[](Arguments& a) { a.box[0] = 4; }, "boxDim[0]"},    // 8 bytes
+      {[](Arguments& a) { a.box[0] = 128; }, "boxDim[0]"},  // wider than the 128-byte swizzle
       {[](Arguments& a) { a.steps[1] = 9; }, "elementStrides[1]"},
       {[](Arguments& a) { a.steps[1] = 0; }, "elementStrides[1]"},
       {[](Arguments& a) { a.steps[0] = 0; }, "elementStrides[0]"},
-      {[](Arguments& a) { a = rank3(); a.box = {64, 256, 8}; }, "boxDim"},  // 256 KB
-      {[](Arguments& a) { a = rank3(); a.interleave = 1; a.box[0] = 12; }, "boxDim[0]"},
+      {[](Arguments& a) {
+         a = rank3();
+         a.box = {64, 256, 8};
+       },
+       "boxDim"},  // 256 KB
+      {[](Arguments& a) {
+         a = rank3();
+         a.interleave = 1;
+         a.box[0] = 12;
+       },
+       "boxDim[0]"},
       {[](Arguments& a) { a.interleave = 1; }, "tensorRank"},  // needs rank 3
-      {[](Arguments& a) { a = rank3(); a.interleave = 2; }, "swizzle"},
-      {[](Arguments& a) { a = rank3(); a.interleave = 2; a.swizzle = 1; a.address = 0x10010; }, "globalAddress"},
-      {[](Arguments& a) { a = rank3(); a.interleave = 2; a.swizzle = 1; a.strides[0] = 2064; }, "globalStrides[0]"},
+      {[](Arguments& a) {
+         a = rank3();
+         a.interleave = 2;
+       },
+       "swizzle"},
+      {[](Arguments& a) {
+         a = rank3();
+         a.interleave = 2;
+         a.swizzle = 1;
+         a.address = 0x10010;
+       },
+       "globalAddress"},
+      {[](Arguments& a) {
+         a = rank3();
+         a.interleave = 2;
+         a.swizzle = 1;
+         a.strides[0] = 2064;
+       },
+       "globalStrides[0]"},
       {[](Arguments& a) { a.interleave = 3; }, "interleave"},
       {[](Arguments& a) { a.swizzle = 7; }, "swizzle"},
       {[](Arguments& a) { a.promotion = 4; }, "l2Promotion"},
       {[](Arguments& a) { a.fill = 2; }, "oobFill"},
-      {[](Arguments& a) { a.data_type = 2; a.box[0] = 32; a.fill = 1; }, "oobFill"},  // NaN for an integer
+      {[](Arguments& a) {
+         a.data_type = 2;
+         a.box[0] = 32;
+         a.fill = 1;
+       },
+       "oobFill"},  // NaN for an integer
       {[](Arguments& a) { a.swizzle = 4; }, "unsupported"},
       {[](Arguments& a) { a.data_type = 13; }, "unsupported"},
   };
@@ -179,9 +209,9 @@ TEST(TensorMap, ReplaceFields) {
 TEST(TensorMap, ReplaceElementTypesFollowTheInstruction) {
   // PTX numbering: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz.
   const std::vector<TensorDataType> expected = {
-      TensorDataType::u8,  TensorDataType::u16, TensorDataType::u32,     TensorDataType::s32, TensorDataType::u64,
-      TensorDataType::s64, TensorDataType::f16, TensorDataType::f32,     TensorDataType::f32_ftz,
-      TensorDataType::f64, TensorDataType::bf16, TensorDataType::tf32, TensorDataType::tf32_ftz};
+      TensorDataType::u8,   TensorDataType::u16,  TensorDataType::u32,     TensorDataType::s32,     TensorDataType::u64,
+      TensorDataType::s64,  TensorDataType::f16,  TensorDataType::f32,     TensorDataType::f32_ftz, TensorDataType::f64,
+      TensorDataType::bf16, TensorDataType::tf32, TensorDataType::tf32_ftz};
   TensorMap map = *encode(Arguments{});
   for (std::size_t i = 0; i < expected.size(); ++i) {
     ASSERT_TRUE(replace_field(map, TensorMapField::elemtype, 0, i).has_value());

@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint32_t kShared = 1U << 18;
 
 // Writes a matrix [mn][k] to shared memory by the canonical layout, spelled out per case; returns its descriptor.
-std::uint64_t place_operand(std::vector<std::byte>& shared, std::uint32_t start, const LogicalMatrix& matrix, unsigned size,
-                            MatrixMajor major, MatrixSwizzle swizzle) {
+std::uint64_t place_operand(std::vector<std::byte>& shared, std::uint32_t start, const LogicalMatrix& matrix,
+                            unsigned size, MatrixMajor major, MatrixSwizzle swizzle) {
   const std::uint32_t line = swizzle == MatrixSwizzle::none ? 16 : 256U >> static_cast<unsigned>(swizzle);
   const std::uint32_t rows = matrix.rows;
   // K-major: 8-row groups follow each other; without a swizzle the two 16-byte pieces of k are far apart.
@@ -44,22 +44,25 @@ std::uint64_t place_operand(std::vector<std::byte>& shared, std::uint32_t start,
   if (major == MatrixMajor::k_major) {
     descriptor.leading_offset = swizzle == MatrixSwizzle::none ? piece : 16;
   } else if (swizzle == MatrixSwizzle::none) {
-    descriptor.leading_offset = 128;       // next eight k
-    descriptor.stride_offset = block;      // next eight mn
+    descriptor.leading_offset = 128;   // next eight k
+    descriptor.stride_offset = block;  // next eight mn
   } else {
-    descriptor.leading_offset = block;     // next line of mn
-    descriptor.stride_offset = 8 * line;   // next eight k
+    descriptor.leading_offset = block;    // next line of mn
+    descriptor.stride_offset = 8 * line;  // next eight k
   }
   return descriptor.encode();
 }
 
 struct Registers {
-  explicit Registers(unsigned count) : lanes(std::size_t{4} * count * 32), pointers(std::size_t{4} * count), per_warp(count) {
+  explicit Registers(unsigned count)
+      : lanes(std::size_t{4} * count * 32), pointers(std::size_t{4} * count), per_warp(count) {
     for (std::size_t i = 0; i < pointers.size(); ++i) {
       pointers[i] = lanes.data() + i * 32;
     }
   }
-  std::uint32_t& at(unsigned warp, unsigned reg, unsigned lane) { return lanes[(std::size_t{warp} * per_warp + reg) * 32 + lane]; }
+  std::uint32_t& at(unsigned warp, unsigned reg, unsigned lane) {
+    return lanes[(std::size_t{warp} * per_warp + reg) * 32 + lane];
+  }
   std::vector<std::uint32_t> lanes;
   std::vector<std::uint32_t*> pointers;
   unsigned per_warp;
@@ -115,7 +118,7 @@ struct Batch {
   std::vector<LogicalMatrix> b;  // per step, [n][k]
   std::vector<double> c;         // [64][n]
   std::vector<bool> scale_d;
-  std::vector<double> result;    // [64][n]
+  std::vector<double> result;  // [64][n]
 };
 
 MatrixSwizzle any_swizzle(Random& random) { return static_cast<MatrixSwizzle>(random() % 4); }
@@ -139,9 +142,11 @@ void execute(Batch& run, MmaMode mode, Random& random, WgmmaEngine& engine, unsi
     if (shape.a_in_registers) {
       fill_a_registers(a, 4 * i, run.a[i], shape.a_type);
     } else {
-      instructions[i].a_descriptor = place_operand(shared, reserve(64), run.a[i], size, shape.a_major, any_swizzle(random));
+      instructions[i].a_descriptor =
+          place_operand(shared, reserve(64), run.a[i], size, shape.a_major, any_swizzle(random));
     }
-    instructions[i].b_descriptor = place_operand(shared, reserve(shape.n), run.b[i], size, shape.b_major, any_swizzle(random));
+    instructions[i].b_descriptor =
+        place_operand(shared, reserve(shape.n), run.b[i], size, shape.b_major, any_swizzle(random));
     instructions[i].scale_d = run.scale_d[i];
     ASSERT_LE(next, kShared);
   }
@@ -254,8 +259,9 @@ TEST(Wgmma, FastModeStaysWithinTheErrorBoundUnderCancellation) {
     for (unsigned row = 0; row < 64; ++row) {
       for (unsigned column = 0; column < shape.n; ++column) {
         const double c = -exact_product(run, 0, row, column);
-        run.c.push_back(shape.accumulator == AccumulatorType::f16 ? decode_float(FloatFormat::f16, encode_float(FloatFormat::f16, c))
-                                                                  : static_cast<double>(static_cast<float>(c)));
+        run.c.push_back(shape.accumulator == AccumulatorType::f16
+                            ? decode_float(FloatFormat::f16, encode_float(FloatFormat::f16, c))
+                            : static_cast<double>(static_cast<float>(c)));
       }
     }
     execute(run, MmaMode::fast, random, engine);
@@ -270,7 +276,8 @@ TEST(Wgmma, FastModeStaysWithinTheErrorBoundUnderCancellation) {
             magnitude += std::fabs(run.a[i].value(row, k) * run.b[i].value(column, k));
           }
         }
-        const double unit = shape.accumulator == AccumulatorType::f16 ? std::ldexp(1.0, -10) : std::ldexp(1.0, -24) * 33;
+        const double unit =
+            shape.accumulator == AccumulatorType::f16 ? std::ldexp(1.0, -10) : std::ldexp(1.0, -24) * 33;
         ASSERT_NEAR(run.result[index], expected, magnitude * unit);
       }
     }
@@ -291,7 +298,8 @@ TEST(Wgmma, ExactModeFollowsTheAlignmentRule) {
     run.b.push_back(spread_values(shape.b_type, shape.n, shape.k(), binades, random));
     run.scale_d.push_back(true);
     for (unsigned i = 0; i < 64 * shape.n; ++i) {
-      const double c = std::ldexp(static_cast<double>(random() % 2000001) - 1000000, static_cast<int>(random() % 40) - 40);
+      const double c =
+          std::ldexp(static_cast<double>(random() % 2000001) - 1000000, static_cast<int>(random() % 40) - 40);
       run.c.push_back(static_cast<double>(static_cast<float>(c)));
     }
     execute(run, MmaMode::exact, random, engine);
@@ -305,7 +313,8 @@ TEST(Wgmma, ExactModeFollowsTheAlignmentRule) {
           b[k] = run.b[0].bit(column, k);
         }
         const std::size_t index = std::size_t{row} * shape.n + column;
-        const float expected = aligned_dot(types.a, a, types.b, b, static_cast<float>(run.c[index]), fp8 ? 13 : 25, fp8 ? 13 : 23);
+        const float expected =
+            aligned_dot(types.a, a, types.b, b, static_cast<float>(run.c[index]), fp8 ? 13 : 25, fp8 ? 13 : 23);
         ASSERT_EQ(run.result[index], static_cast<double>(expected)) << "round " << round;
       }
     }
@@ -360,7 +369,10 @@ TEST(Wgmma, SpecialValues) {
       run.b.push_back(small_integers(types.b, 8, run.shape.k(), random));
       run.scale_d = {true};
       run.c.assign(64 * 8, 1.0);
-      const std::uint32_t infinity = types.b == MmaType::bf16 ? 0x7f80 : types.b == MmaType::f16 ? 0x7c00 : types.b == MmaType::e5m2 ? 0x7c : 0x7f800000;
+      const std::uint32_t infinity = types.b == MmaType::bf16   ? 0x7f80
+                                     : types.b == MmaType::f16  ? 0x7c00
+                                     : types.b == MmaType::e5m2 ? 0x7c
+                                                                : 0x7f800000;
       run.b[0].bit(2, 3) = infinity;
       run.b[0].bit(5, 3) = infinity + (types.b == MmaType::tf32 ? 0x2000 : 1);  // NaN
       for (unsigned row = 0; row < 64; ++row) {

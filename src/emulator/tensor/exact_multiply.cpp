@@ -62,7 +62,8 @@ void ExactMultiply::run_f32(std::uint32_t* const* d, bool accumulate) const {
         continue;
       }
       for (unsigned lane = 0; lane < kLanes; ++lane) {
-        target[lane] = fused_dot(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(), c[lane], model);
+        target[lane] =
+            fused_dot(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(), c[lane], model);
       }
     }
   }
@@ -82,14 +83,13 @@ void ExactMultiply::run_f16(std::uint32_t* const* d, bool accumulate) const {
       for (unsigned parity = 0; parity < 2; ++parity) {
         const Place at = place(*this, group, half, parity);
         double sums[kLanes];
-        const bool done = !special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c[parity],
-                                                         kSmallestF16Exponent, model.fraction_bits, model.result_bits, sums,
-                                                         nullptr);
+        const bool done =
+            !special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c[parity],
+                                           kSmallestF16Exponent, model.fraction_bits, model.result_bits, sums, nullptr);
         for (unsigned lane = 0; lane < kLanes; ++lane) {
-          const std::uint32_t bits =
-              done ? round_to_f16_accumulator(sums[lane])
-                   : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(),
-                                   c[parity][lane], model);
+          const std::uint32_t bits = done ? round_to_f16_accumulator(sums[lane])
+                                          : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane),
+                                                          a.words(), c[parity][lane], model);
           packed[lane] |= bits << (16 * parity);
         }
       }

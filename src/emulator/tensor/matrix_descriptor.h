@@ -35,16 +35,26 @@ struct MatrixDescriptor {
            static_cast<std::uint64_t>(base_offset & 7U) << 49 | static_cast<std::uint64_t>(swizzle) << 62;
   }
 
+  /// Bits that must be zero. Set ones betray another descriptor format, for instance tcgen05's.
+  static constexpr std::uint64_t reserved_bits(std::uint64_t bits) {
+    constexpr std::uint64_t fields = 0x3fffULL | 0x3fffULL << 16 | 0x3fffULL << 32 | 7ULL << 49 | 3ULL << 62;
+    return bits & ~fields;
+  }
+
   constexpr bool operator==(const MatrixDescriptor&) const = default;
 };
 
 /// Bytes of one swizzled line: 16 (no swizzle), 32, 64 or 128.
 constexpr std::uint32_t line_bytes(MatrixSwizzle swizzle) {
   switch (swizzle) {
-    case MatrixSwizzle::none: return 16;
-    case MatrixSwizzle::bytes32: return 32;
-    case MatrixSwizzle::bytes64: return 64;
-    case MatrixSwizzle::bytes128: return 128;
+    case MatrixSwizzle::none:
+      return 16;
+    case MatrixSwizzle::bytes32:
+      return 32;
+    case MatrixSwizzle::bytes64:
+      return 64;
+    case MatrixSwizzle::bytes128:
+      return 128;
   }
   return 16;
 }
@@ -57,7 +67,8 @@ constexpr std::uint32_t line_bytes(MatrixSwizzle swizzle) {
 ///   K-major, swizzle S       mn%8 at one S-byte line, mn/8 at SBO, k pieces adjacent (LBO unused)
 ///   MN-major, no swizzle     k%8 at 1 unit, k/8 at LBO, mn piece at SBO
 ///   MN-major, swizzle S      k%8 at one S-byte line, k/8 at SBO, mn pieces adjacent within a line, then LBO
-/// The linear address is then swizzled by XOR of absolute address bits, so a start address may be advanced inside a line.
+/// The linear address is then swizzled by XOR of absolute address bits, so a start address may be advanced inside a
+/// line.
 class MatrixLayout {
  public:
   constexpr MatrixLayout(const MatrixDescriptor& descriptor, MatrixMajor major, std::uint32_t element_bytes)
@@ -75,9 +86,10 @@ class MatrixLayout {
                (swizzled ? k_bytes : k_bytes / 16 * descriptor_.leading_offset + k_bytes % 16);
     } else {
       const std::uint32_t mn_bytes = mn * element_bytes_;
-      offset = k % 8 * line +
-               (swizzled ? k / 8 * descriptor_.stride_offset + mn_bytes / line * descriptor_.leading_offset + mn_bytes % line
-                         : k / 8 * descriptor_.leading_offset + mn_bytes / 16 * descriptor_.stride_offset + mn_bytes % 16);
+      offset =
+          k % 8 * line +
+          (swizzled ? k / 8 * descriptor_.stride_offset + mn_bytes / line * descriptor_.leading_offset + mn_bytes % line
+                    : k / 8 * descriptor_.leading_offset + mn_bytes / 16 * descriptor_.stride_offset + mn_bytes % 16);
     }
     return descriptor_.start_address + offset;
   }

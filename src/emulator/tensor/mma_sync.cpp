@@ -17,13 +17,18 @@ constexpr unsigned kColumns = 8;
 
 unsigned element_bits(MmaSyncType type) {
   switch (type) {
-    case MmaSyncType::tf32: return 32;
+    case MmaSyncType::tf32:
+      return 32;
     case MmaSyncType::f16:
-    case MmaSyncType::bf16: return 16;
+    case MmaSyncType::bf16:
+      return 16;
     case MmaSyncType::s4:
-    case MmaSyncType::u4: return 4;
-    case MmaSyncType::b1: return 1;
-    default: return 8;
+    case MmaSyncType::u4:
+      return 4;
+    case MmaSyncType::b1:
+      return 1;
+    default:
+      return 8;
   }
 }
 
@@ -37,7 +42,9 @@ bool is_byte_float(MmaSyncType type) { return is_any(type, {MmaSyncType::e4m3, M
 bool is_integral(MmaSyncType type) { return is_byte_integer(type) || is_nibble(type) || type == MmaSyncType::b1; }
 
 bool has_shape(const MmaSyncShape& shape) {
-  const auto any_k = [&](std::initializer_list<unsigned> ks) { return std::find(ks.begin(), ks.end(), shape.k) != ks.end(); };
+  const auto any_k = [&](std::initializer_list<unsigned> ks) {
+    return std::find(ks.begin(), ks.end(), shape.k) != ks.end();
+  };
   if (shape.m == 8) {
     return (is_byte_integer(shape.a_type) && shape.k == 16) || (is_nibble(shape.a_type) && shape.k == 32) ||
            (shape.a_type == MmaSyncType::b1 && shape.k == 128);
@@ -47,12 +54,17 @@ bool has_shape(const MmaSyncShape& shape) {
   }
   switch (shape.a_type) {
     case MmaSyncType::f16:
-    case MmaSyncType::bf16: return any_k({8, 16});
-    case MmaSyncType::tf32: return any_k({4, 8});
+    case MmaSyncType::bf16:
+      return any_k({8, 16});
+    case MmaSyncType::tf32:
+      return any_k({4, 8});
     case MmaSyncType::s4:
-    case MmaSyncType::u4: return any_k({32, 64});
-    case MmaSyncType::b1: return any_k({128, 256});
-    default: return any_k({16, 32});
+    case MmaSyncType::u4:
+      return any_k({32, 64});
+    case MmaSyncType::b1:
+      return any_k({128, 256});
+    default:
+      return any_k({16, 32});
   }
 }
 
@@ -64,8 +76,8 @@ MmaType packed_type(MmaSyncType type) {
 
 /// Element `k` of row (or column) `line` of a fragment of `bits`-wide elements: lanes 4*(line%8) .. +3 hold 32 bits of
 /// consecutive k each; further registers continue with line+8 (A only) and then with higher k.
-std::uint32_t fragment_element(const std::uint32_t* const* registers, unsigned bits, unsigned line_blocks, unsigned line,
-                               unsigned k) {
+std::uint32_t fragment_element(const std::uint32_t* const* registers, unsigned bits, unsigned line_blocks,
+                               unsigned line, unsigned k) {
   const unsigned per_register = 32 / bits;
   const unsigned block = k / (4 * per_register);
   const unsigned lane = line % 8 * 4 + k / per_register % 4;
@@ -75,9 +87,12 @@ std::uint32_t fragment_element(const std::uint32_t* const* registers, unsigned b
 
 std::int64_t as_integer(MmaSyncType type, std::uint32_t bits) {
   switch (type) {
-    case MmaSyncType::s8: return static_cast<std::int8_t>(bits);
-    case MmaSyncType::s4: return static_cast<std::int8_t>(bits << 4) >> 4;
-    default: return bits;
+    case MmaSyncType::s8:
+      return static_cast<std::int8_t>(bits);
+    case MmaSyncType::s4:
+      return static_cast<std::int8_t>(bits << 4) >> 4;
+    default:
+      return bits;
   }
 }
 
@@ -100,7 +115,8 @@ void integer_reference(const MmaSyncShape& shape, const std::uint32_t* const* a,
       std::uint32_t& target = d[row / 8 * 2 + column % 2][row % 8 * 4 + column / 2];
       sum += static_cast<std::int32_t>(target);
       if (shape.saturate) {
-        sum = std::clamp<std::int64_t>(sum, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max());
+        sum = std::clamp<std::int64_t>(sum, std::numeric_limits<std::int32_t>::min(),
+                                       std::numeric_limits<std::int32_t>::max());
       }
       target = static_cast<std::uint32_t>(sum);
     }
@@ -130,7 +146,8 @@ Result<void> check_mma_sync(const MmaSyncShape& shape) {
                      (is_nibble(shape.a_type) && is_nibble(shape.b_type)) ||
                      (is_byte_float(shape.a_type) && is_byte_float(shape.b_type));
   if (shape.a_type != shape.b_type && !mixed) {
-    return input_error("mma.sync: operand types {} and {} cannot be combined", to_string(shape.a_type), to_string(shape.b_type));
+    return input_error("mma.sync: operand types {} and {} cannot be combined", to_string(shape.a_type),
+                       to_string(shape.b_type));
   }
   if (!has_shape(shape)) {
     return input_error("unsupported: mma.sync m{}n8k{} with {} operands", shape.m, shape.k, to_string(shape.a_type));
@@ -170,8 +187,9 @@ void MmaSyncEngine::execute(const MmaSyncShape& shape, const std::uint32_t* cons
   }
 }
 
-void MmaSyncEngine::execute_packed(const MmaSyncShape& shape, MmaType a_type, MmaType b_type, const std::uint32_t* const* a,
-                                   const std::uint32_t* const* b, std::uint32_t* const* d, MmaMode mode) {
+void MmaSyncEngine::execute_packed(const MmaSyncShape& shape, MmaType a_type, MmaType b_type,
+                                   const std::uint32_t* const* a, const std::uint32_t* const* b,
+                                   std::uint32_t* const* d, MmaMode mode) {
   const TensorKernels& kernels = tensor_kernels();
   const bool full = shape.a_registers() == 4;  // the short shapes have half the k
   const std::uint32_t* const a_registers[4] = {a[0], a[1], full ? a[2] : nullptr, full ? a[3] : nullptr};
@@ -202,8 +220,9 @@ void MmaSyncEngine::execute_packed(const MmaSyncShape& shape, MmaType a_type, Mm
   }
 }
 
-void MmaSyncEngine::execute_fp8(const MmaSyncShape& shape, MmaType a_type, MmaType b_type, const std::uint32_t* const* a,
-                                const std::uint32_t* const* b, std::uint32_t* const* d, MmaMode mode) {
+void MmaSyncEngine::execute_fp8(const MmaSyncShape& shape, MmaType a_type, MmaType b_type,
+                                const std::uint32_t* const* a, const std::uint32_t* const* b, std::uint32_t* const* d,
+                                MmaMode mode) {
   constexpr unsigned kWords = 16;  // of one f16 instruction
   const TensorKernels& kernels = tensor_kernels();
   alignas(64) std::uint32_t sum[4][kLanes];

@@ -40,11 +40,12 @@ Result<void> check_mma_sync(const MmaSyncShape& shape);
 /// Executes mma.sync for one full warp. Holds scratch memory; one per host thread.
 ///
 /// 16-bit and tf32: MmaMode as for wgmma (the hardware model is the same). FP8 with `exact` follows the hardware's
-/// lowering, confirmed on an H200: two f16 instructions on k%4 < 2 and k%4 >= 2 starting from zero, then one f32 addition
-/// of C. Integers are exact; without .satfinite they wrap, with it the sum is clamped once.
+/// lowering, confirmed on an H200: two f16 instructions on k%4 < 2 and k%4 >= 2 starting from zero, then one f32
+/// addition of C. Integers are exact; without .satfinite they wrap, with it the sum is clamped once.
 class MmaSyncEngine {
  public:
-  /// Registers are arrays of 32 lanes; `d` may be the same registers as any source. Precondition: check_mma_sync passed.
+  /// Registers are arrays of 32 lanes; `d` may be the same registers as any source. Precondition: check_mma_sync
+  /// passed.
   void execute(const MmaSyncShape& shape, const std::uint32_t* const* a, const std::uint32_t* const* b,
                const std::uint32_t* const* c, std::uint32_t* const* d, MmaMode mode = MmaMode::fast);
 
@@ -58,8 +59,8 @@ class MmaSyncEngine {
   AlignedBuffer<std::uint32_t> wide_;
 };
 
-/// mma.sync on f64: m8n8k4, m16n8k4, m16n8k8, m16n8k16. Registers are arrays of 32 doubles: a has m*k/32, b k/4, c and d
-/// m/4. Fused multiply-adds in order of k (confirmed for m8n8k4 on an H200).
+/// mma.sync on f64: m8n8k4, m16n8k4, m16n8k8, m16n8k16. Registers are arrays of 32 doubles: a has m*k/32, b k/4, c and
+/// d m/4. Fused multiply-adds in order of k (confirmed for m8n8k4 on an H200).
 Result<void> check_mma_sync_f64(unsigned m, unsigned k);
 void mma_sync_f64(unsigned m, unsigned k, const double* const* a, const double* const* b, const double* const* c,
                   double* const* d);

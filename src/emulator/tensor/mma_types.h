@@ -21,9 +21,12 @@ enum class MmaMode : std::uint8_t {
 constexpr unsigned element_bytes(MmaType type) {
   switch (type) {
     case MmaType::f16:
-    case MmaType::bf16: return 2;
-    case MmaType::tf32: return 4;
-    default: return 1;
+    case MmaType::bf16:
+      return 2;
+    case MmaType::tf32:
+      return 4;
+    default:
+      return 1;
   }
 }
 
@@ -34,9 +37,12 @@ constexpr bool is_fp8(MmaType type) { return type == MmaType::e4m3 || type == Mm
 constexpr int smallest_exponent(MmaType type) {
   switch (type) {
     case MmaType::f16:
-    case MmaType::e5m2: return -14;
-    case MmaType::e4m3: return -6;
-    default: return -126;
+    case MmaType::e5m2:
+      return -14;
+    case MmaType::e4m3:
+      return -6;
+    default:
+      return -126;
   }
 }
 

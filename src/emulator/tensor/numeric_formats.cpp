@@ -26,11 +26,16 @@ bool rounds_up(Rounding rounding, bool negative, std::uint64_t kept, std::uint64
     return false;
   }
   switch (rounding) {
-    case Rounding::rn: return remainder > half || (remainder == half && (kept & 1U) != 0);
-    case Rounding::rna: return remainder >= half;
-    case Rounding::rz: return false;
-    case Rounding::rm: return negative;
-    case Rounding::rp: return !negative;
+    case Rounding::rn:
+      return remainder > half || (remainder == half && (kept & 1U) != 0);
+    case Rounding::rna:
+      return remainder >= half;
+    case Rounding::rz:
+      return false;
+    case Rounding::rm:
+      return negative;
+    case Rounding::rp:
+      return !negative;
   }
   return false;
 }
@@ -80,7 +85,8 @@ double decode_float(FloatFormat format, std::uint32_t bits) {
     const auto exponent = static_cast<int>(magnitude >> traits.mantissa_bits);
     const std::uint32_t fraction = magnitude & ((1U << traits.mantissa_bits) - 1U);
     const std::uint32_t significand = exponent == 0 ? fraction : fraction | (1U << traits.mantissa_bits);
-    value = std::ldexp(static_cast<double>(significand), (exponent == 0 ? 1 : exponent) - traits.bias - traits.mantissa_bits);
+    value = std::ldexp(static_cast<double>(significand),
+                       (exponent == 0 ? 1 : exponent) - traits.bias - traits.mantissa_bits);
   }
   return negative ? -value : value;
 }
@@ -124,9 +130,9 @@ std::uint32_t encode_float(FloatFormat format, double value, ConvertOptions opti
     magnitude = overflow ? 0 : static_cast<std::uint32_t>(encoded);
   }
   if (overflow) {
-    const bool stays_finite = !std::isinf(value) && (options.rounding == Rounding::rz ||
-                                                     (options.rounding == Rounding::rm && !negative) ||
-                                                     (options.rounding == Rounding::rp && negative));
+    const bool stays_finite =
+        !std::isinf(value) && (options.rounding == Rounding::rz || (options.rounding == Rounding::rm && !negative) ||
+                               (options.rounding == Rounding::rp && negative));
     if (options.satfinite || stays_finite) {
       magnitude = traits.max_finite;
     } else if (traits.infinity != 0) {
@@ -144,7 +150,8 @@ float f16_to_f32(std::uint16_t bits) {
 }
 
 std::uint16_t f32_to_f16_rn(float value) {
-  return value != value ? std::uint16_t{0x7fff} : static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));
+  return value != value ? std::uint16_t{0x7fff}
+                        : static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));
 }
 
 float e4m3_to_f32(std::uint8_t bits) { return e4m3_table()[bits]; }
@@ -195,7 +202,8 @@ void f32_to_f16_rn(std::span<const float> source, std::span<std::uint16_t> desti
     const __m256 values = _mm256_loadu_ps(source.data() + i);
     const __m128i rounded = _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT);
     const __m256i nan_lanes = _mm256_castps_si256(_mm256_cmp_ps(values, values, _CMP_UNORD_Q));
-    const __m128i nan_halves = _mm_packs_epi32(_mm256_castsi256_si128(nan_lanes), _mm256_extracti128_si256(nan_lanes, 1));
+    const __m128i nan_halves =
+        _mm_packs_epi32(_mm256_castsi256_si128(nan_lanes), _mm256_extracti128_si256(nan_lanes, 1));
     const __m128i result = _mm_blendv_epi8(rounded, _mm_set1_epi16(0x7fff), nan_halves);
     std::memcpy(destination.data() + i, &result, sizeof result);
   }

@@ -34,16 +34,26 @@ struct FormatTraits {
 
 constexpr FormatTraits format_traits(FloatFormat format) {
   switch (format) {
-    case FloatFormat::f32: return {8, 23, 127, 0x7f7fffffU, 0x7f800000U, 0x7fffffffU, 32};
-    case FloatFormat::tf32: return {8, 10, 127, 0x3fbffU, 0x3fc00U, 0x3ffffU, 19};
-    case FloatFormat::f16: return {5, 10, 15, 0x7bffU, 0x7c00U, 0x7fffU, 16};
-    case FloatFormat::bf16: return {8, 7, 127, 0x7f7fU, 0x7f80U, 0x7fffU, 16};
-    case FloatFormat::e4m3: return {4, 3, 7, 0x7eU, 0, 0x7fU, 8};
-    case FloatFormat::e5m2: return {5, 2, 15, 0x7bU, 0x7cU, 0x7fU, 8};
-    case FloatFormat::e2m3: return {2, 3, 1, 0x1fU, 0, 0x1fU, 6};
-    case FloatFormat::e3m2: return {3, 2, 3, 0x1fU, 0, 0x1fU, 6};
-    case FloatFormat::e2m1: return {2, 1, 1, 0x7U, 0, 0x7U, 4};
-    case FloatFormat::ue8m0: return {8, 0, 127, 0xfeU, 0, 0xffU, 8};
+    case FloatFormat::f32:
+      return {8, 23, 127, 0x7f7fffffU, 0x7f800000U, 0x7fffffffU, 32};
+    case FloatFormat::tf32:
+      return {8, 10, 127, 0x3fbffU, 0x3fc00U, 0x3ffffU, 19};
+    case FloatFormat::f16:
+      return {5, 10, 15, 0x7bffU, 0x7c00U, 0x7fffU, 16};
+    case FloatFormat::bf16:
+      return {8, 7, 127, 0x7f7fU, 0x7f80U, 0x7fffU, 16};
+    case FloatFormat::e4m3:
+      return {4, 3, 7, 0x7eU, 0, 0x7fU, 8};
+    case FloatFormat::e5m2:
+      return {5, 2, 15, 0x7bU, 0x7cU, 0x7fU, 8};
+    case FloatFormat::e2m3:
+      return {2, 3, 1, 0x1fU, 0, 0x1fU, 6};
+    case FloatFormat::e3m2:
+      return {3, 2, 3, 0x1fU, 0, 0x1fU, 6};
+    case FloatFormat::e2m1:
+      return {2, 1, 1, 0x7U, 0, 0x7U, 4};
+    case FloatFormat::ue8m0:
+      return {8, 0, 127, 0xfeU, 0, 0xffU, 8};
   }
   return {};
 }

@@ -76,8 +76,8 @@ std::uint32_t* PackedB::start(unsigned words, unsigned columns) {
   return words_buffer_.reserve(std::size_t{words} * columns);
 }
 
-void PackedB::pack_shared(MmaType type, MatrixMajor major, std::span<const std::uint64_t> descriptors,
-                          unsigned columns, bool negate, const std::byte* shared_base) {
+void PackedB::pack_shared(MmaType type, MatrixMajor major, std::span<const std::uint64_t> descriptors, unsigned columns,
+                          bool negate, const std::byte* shared_base) {
   const TensorKernels& kernels = tensor_kernels();
   const unsigned step_words = words_per_step(type);
   std::uint32_t* out = start(static_cast<unsigned>(descriptors.size()) * step_words, columns);
@@ -116,7 +116,8 @@ PackedB& PackedBCache::get(const Key& key) {
   next_ = (next_ + 1) % static_cast<unsigned>(entries_.size());
   entry.key = key;
   entry.valid = true;
-  entry.operand.pack_shared(key.type, key.major, std::span(key.descriptors).first(key.steps), key.columns, key.negate, key.shared_base);
+  entry.operand.pack_shared(key.type, key.major, std::span(key.descriptors).first(key.steps), key.columns, key.negate,
+                            key.shared_base);
   return entry.operand;
 }
 

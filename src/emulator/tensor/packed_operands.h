@@ -38,9 +38,12 @@ class AlignedBuffer {
 /// 32-bit words that the kernels consume per instruction: 32 bytes of operand per row.
 constexpr unsigned words_per_step(MmaType type) {
   switch (element_bytes(type)) {
-    case 4: return 8;
-    case 2: return 16;
-    default: return is_integer(type) ? 16 : 32;
+    case 4:
+      return 8;
+    case 2:
+      return 16;
+    default:
+      return is_integer(type) ? 16 : 32;
   }
 }
 
@@ -52,8 +55,8 @@ constexpr unsigned packed_steps(MmaType type) { return 64 / words_per_step(type)
 class PackedA {
  public:
   /// Shared-memory operand: sixteen rows from `first_row` of each descriptor's matrix.
-  void pack_shared(MmaType type, MatrixMajor major, std::span<const std::uint64_t> descriptors, unsigned first_row, bool negate,
-                   const std::byte* shared_base);
+  void pack_shared(MmaType type, MatrixMajor major, std::span<const std::uint64_t> descriptors, unsigned first_row,
+                   bool negate, const std::byte* shared_base);
   /// Register operand: `registers` holds four registers per step; null ones (short fragments) count as zero.
   void pack_registers(MmaType type, const std::uint32_t* const* registers, unsigned steps, bool negate);
   /// Raw space for callers that fill the words themselves; [half][word][32].
@@ -75,8 +78,8 @@ class PackedA {
 /// The B operand of some consecutive steps.
 class PackedB {
  public:
-  void pack_shared(MmaType type, MatrixMajor major, std::span<const std::uint64_t> descriptors, unsigned columns, bool negate,
-                   const std::byte* shared_base);
+  void pack_shared(MmaType type, MatrixMajor major, std::span<const std::uint64_t> descriptors, unsigned columns,
+                   bool negate, const std::byte* shared_base);
   /// Raw space for callers that fill the words themselves (mma.sync); [group][word][8].
   std::uint32_t* start(unsigned words, unsigned columns);
   /// Fills exponents() once; later calls return the remembered answer.

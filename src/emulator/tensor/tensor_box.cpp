@@ -35,7 +35,8 @@ InnerRange inner_range(const TensorMap& map, const BoxGeometry& geometry, const 
   const std::int64_t end = direction == BoxDirection::load ? extent : (extent + kChunk - 1) / kChunk * kChunk;
   const std::int64_t bytes = geometry.row_bytes;
   const std::int64_t first = std::clamp<std::int64_t>(-start, 0, bytes);
-  return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::clamp<std::int64_t>(end - start, first, bytes))};
+  return {static_cast<std::uint32_t>(first),
+          static_cast<std::uint32_t>(std::clamp<std::int64_t>(end - start, first, bytes))};
 }
 
 template <class Visit>
@@ -53,7 +54,8 @@ void for_each_row(const TensorMap& map, const BoxGeometry& geometry, const BoxCo
     stride[i] = used ? map.global_strides[i - 1] : 0;
   }
   const std::uint64_t origin =
-      map.global_address + static_cast<std::uint64_t>(static_cast<std::int64_t>(coordinates[0]) * element_bytes(map.data_type));
+      map.global_address +
+      static_cast<std::uint64_t>(static_cast<std::int64_t>(coordinates[0]) * element_bytes(map.data_type));
   Row row{shared_address, 0, false};
   for (std::uint32_t i4 = 0; i4 < geometry.counts[4]; ++i4) {
     const std::int64_t c4 = start[4] + step[4] * i4;
@@ -61,9 +63,11 @@ void for_each_row(const TensorMap& map, const BoxGeometry& geometry, const BoxCo
       const std::int64_t c3 = start[3] + step[3] * i3;
       for (std::uint32_t i2 = 0; i2 < geometry.counts[2]; ++i2) {
         const std::int64_t c2 = start[2] + step[2] * i2;
-        const bool plane_in_bounds = c4 >= 0 && c4 < extent[4] && c3 >= 0 && c3 < extent[3] && c2 >= 0 && c2 < extent[2];
+        const bool plane_in_bounds =
+            c4 >= 0 && c4 < extent[4] && c3 >= 0 && c3 < extent[3] && c2 >= 0 && c2 < extent[2];
         const std::uint64_t plane = origin + static_cast<std::uint64_t>(c4) * stride[4] +
-                                    static_cast<std::uint64_t>(c3) * stride[3] + static_cast<std::uint64_t>(c2) * stride[2];
+                                    static_cast<std::uint64_t>(c3) * stride[3] +
+                                    static_cast<std::uint64_t>(c2) * stride[2];
         std::int64_t c1 = start[1];
         for (std::uint32_t i1 = 0; i1 < geometry.counts[1]; ++i1, c1 += step[1]) {
           row.in_bounds = plane_in_bounds && c1 >= 0 && c1 < extent[1];
@@ -94,13 +98,21 @@ inline void move_row(TensorSwizzle swizzle, std::byte* shared_base, std::uint32_
   }
 }
 
-/// The common tile: a row fills the 128-byte span, so one XOR constant serves its eight chunks.
-template <bool load>
-inline void move_row_128(std::byte* shared_base, std::uint32_t shared_address, std::byte* linear) {
+/// The common tile: a row fills the 128-byte span. The XOR moves pairs of chunks as wholes and, in every other row,
+/// swaps the two chunks of each pair.
+inline void load_row_128(std::byte* shared_base, std::uint32_t shared_address, const std::byte* linear) {
   const std::uint32_t flip = (shared_address >> 3) & 0x70U;
   std::byte* shared = shared_base + shared_address;
-  for (std::uint32_t offset = 0; offset < 128; offset += kChunk) {
-    copy_chunk(load ? shared + (offset ^ flip) : linear + offset, load ? linear + offset : shared + (offset ^ flip));
+  const auto copy_pairs = [&](auto arrange) {
+    for (std::uint32_t offset = 0; offset < 128; offset += 2 * kChunk) {
+      const __m256i pair = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(linear + offset));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(shared + (offset ^ (flip & 0x60U))), arrange(pair));
+    }
+  };
+  if ((flip & kChunk) != 0) {
+    copy_pairs([](__m256i pair) { return _mm256_permute4x64_epi64(pair, 0x4e); });
+  } else {
+    copy_pairs([](__m256i pair) { return pair; });
   }
 }
 
@@ -172,14 +184,17 @@ Result<void> check_coordinates(const TensorMap& map, const BoxCoordinates& coord
   const std::int64_t offset = std::int64_t{coordinates[0]} * element_bytes(map.data_type);
   if (offset % kChunk != 0) {
     return input_error(
-        "the innermost coordinate {} is {} bytes into the row: it must be a multiple of 16 bytes ({} elements), anything "
+        "the innermost coordinate {} is {} bytes into the row: it must be a multiple of 16 bytes ({} elements), "
+        "anything "
         "else is an illegal instruction on the hardware",
         coordinates[0], offset, kChunk / element_bytes(map.data_type));
   }
   for (unsigned i = 0; direction == BoxDirection::store && i < map.rank; ++i) {
     if (coordinates[i] < 0) {
-      return input_error("coordinate {} of a tensor store is {}: stores and reductions may not start at a negative index, "
-                         "the hardware raises an illegal instruction (loads may)", i, coordinates[i]);
+      return input_error(
+          "coordinate {} of a tensor store is {}: stores and reductions may not start at a negative index, "
+          "the hardware raises an illegal instruction (loads may)",
+          i, coordinates[i]);
     }
   }
   return {};
@@ -196,7 +211,7 @@ void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWin
     fill_out_of_bounds(map, filler, bytes);
     if (map.swizzle == TensorSwizzle::bytes128 && bytes == 128) {
       for_each_row(map, geometry, coordinates, shared_address, [&](const Row& row) {
-        move_row_128<true>(shared.base, row.shared_address, row.in_bounds ? global.host(row.global_address) : filler);
+        load_row_128(shared.base, row.shared_address, row.in_bounds ? global.host(row.global_address) : filler);
       });
       return;
     }
@@ -264,7 +279,8 @@ void reduce_box(BulkReduction operation, const TensorMap& map, const BoxCoordina
 }
 
 void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,
-                      std::uint32_t shared_address, bool merge_swizzled, const std::function<void(const BoxRun&)>& visit) {
+                      std::uint32_t shared_address, bool merge_swizzled,
+                      const std::function<void(const BoxRun&)>& visit) {
   const BoxGeometry geometry = box_geometry(map);
   const InnerRange inner = inner_range(map, geometry, coordinates, direction);
   const std::uint32_t first = inner.first;

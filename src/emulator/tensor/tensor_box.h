@@ -31,8 +31,8 @@ struct SharedWindow {
 /// What a map's box looks like once element strides and padding are applied.
 struct BoxGeometry {
   std::array<std::uint32_t, kMaxTensorRank> counts{1, 1, 1, 1, 1};  ///< elements moved per dimension
-  std::uint32_t row_bytes = 0;       ///< innermost run, a multiple of 16
-  std::uint32_t row_pitch = 0;       ///< distance of consecutive rows in shared memory: row_bytes, or the swizzle span
+  std::uint32_t row_bytes = 0;                                      ///< innermost run, a multiple of 16
+  std::uint32_t row_pitch = 0;  ///< distance of consecutive rows in shared memory: row_bytes, or the swizzle span
   std::uint32_t rows = 0;
   std::uint32_t shared_bytes = 0;    ///< extent in shared memory
   std::uint32_t transfer_bytes = 0;  ///< what complete_tx counts: the full box even where clipped, without padding
@@ -55,10 +55,14 @@ Result<void> check_coordinates(const TensorMap& map, const BoxCoordinates& coord
 /// bits 7..8 for 64, bit 4 ^= bit 7 for 32. An involution that depends on absolute shared addresses.
 constexpr std::uint32_t swizzle_address(TensorSwizzle swizzle, std::uint32_t address) {
   switch (swizzle) {
-    case TensorSwizzle::bytes32: return address ^ ((address >> 3) & 0x10U);
-    case TensorSwizzle::bytes64: return address ^ ((address >> 3) & 0x30U);
-    case TensorSwizzle::bytes128: return address ^ ((address >> 3) & 0x70U);
-    default: return address;
+    case TensorSwizzle::bytes32:
+      return address ^ ((address >> 3) & 0x10U);
+    case TensorSwizzle::bytes64:
+      return address ^ ((address >> 3) & 0x30U);
+    case TensorSwizzle::bytes128:
+      return address ^ ((address >> 3) & 0x70U);
+    default:
+      return address;
   }
 }
 
@@ -70,8 +74,8 @@ void load_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWin
               std::uint32_t shared_address, GlobalWindow global);
 
 /// Tile mode cp.async.bulk.tensor shared -> global: what lies outside the tensor is dropped. Along the innermost
-/// dimension the hardware drops whole 16-byte pieces only (observed on an H200): a row whose length is no multiple of 16
-/// bytes is written up to the next one, into the padding that the stride rule leaves there. Reductions do the same.
+/// dimension the hardware drops whole 16-byte pieces only (observed on an H200): a row whose length is no multiple of
+/// 16 bytes is written up to the next one, into the padding that the stride rule leaves there. Reductions do the same.
 void store_box(const TensorMap& map, const BoxCoordinates& coordinates, SharedWindow shared,
                std::uint32_t shared_address, GlobalWindow global);
 
@@ -106,7 +110,8 @@ struct BoxRun {
 /// `merge_swizzled` is set: then a row that fills its whole swizzle span is one run, whose bytes are exchanged as a
 /// set, not in order.
 void for_each_box_run(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,
-                      std::uint32_t shared_address, bool merge_swizzled, const std::function<void(const BoxRun&)>& visit);
+                      std::uint32_t shared_address, bool merge_swizzled,
+                      const std::function<void(const BoxRun&)>& visit);
 
 /// Calls `visit(global_address, bytes)` for the global ranges read or written, rows that touch merged into one.
 void for_each_global_range(const TensorMap& map, const BoxCoordinates& coordinates, BoxDirection direction,

@@ -16,10 +16,10 @@ namespace {
 // Small fixed loops over registers: unrolled early, so that arrays of vectors become registers.
 #define PTXBENCH_UNROLL _Pragma("GCC unroll 16")
 
-constexpr unsigned kTileFloats = kLanes;          // of packed A per word and half
-constexpr unsigned kGroupWords = kGroupColumns;   // of packed B per word
+constexpr unsigned kTileFloats = kLanes;         // of packed A per word and half
+constexpr unsigned kGroupWords = kGroupColumns;  // of packed B per word
 constexpr std::int16_t kZeroExponent = -1000;
-constexpr int kNoExponent = -500;                 // any sum with a zero operand lies below
+constexpr int kNoExponent = -500;  // any sum with a zero operand lies below
 
 __m128i load_128(const void* source) { return _mm_loadu_si128(static_cast<const __m128i*>(source)); }
 __m256i load_256(const void* source) { return _mm256_loadu_si256(static_cast<const __m256i*>(source)); }
@@ -60,7 +60,8 @@ PieceAddresses piece_addresses(const PiecePattern& pattern, unsigned piece) {
 
 /// Eight words of each of eight rows: one 16-byte piece, two for tf32, half a piece for fp8.
 template <MmaType type>
-[[gnu::always_inline]] inline void load_octet(const PiecePattern& pattern, unsigned octet, __m256i sign, __m256i* rows) {
+[[gnu::always_inline]] inline void load_octet(const PiecePattern& pattern, unsigned octet, __m256i sign,
+                                              __m256i* rows) {
   constexpr bool is_fp8 = type == MmaType::e4m3 || type == MmaType::e5m2;
   const std::byte* base = pattern.shared_base + (is_fp8 ? octet % 2 * 8 : 0);
   const PieceAddresses at = piece_addresses(pattern, type == MmaType::tf32 ? 2 * octet : is_fp8 ? octet / 2 : octet);
@@ -95,13 +96,27 @@ template <MmaType type>
 template <class Visit>
 void with_type(MmaType type, Visit visit) {
   switch (type) {
-    case MmaType::f16: visit.template operator()<MmaType::f16>(); break;
-    case MmaType::bf16: visit.template operator()<MmaType::bf16>(); break;
-    case MmaType::tf32: visit.template operator()<MmaType::tf32>(); break;
-    case MmaType::e4m3: visit.template operator()<MmaType::e4m3>(); break;
-    case MmaType::e5m2: visit.template operator()<MmaType::e5m2>(); break;
-    case MmaType::s8: visit.template operator()<MmaType::s8>(); break;
-    case MmaType::u8: visit.template operator()<MmaType::u8>(); break;
+    case MmaType::f16:
+      visit.template operator()<MmaType::f16>();
+      break;
+    case MmaType::bf16:
+      visit.template operator()<MmaType::bf16>();
+      break;
+    case MmaType::tf32:
+      visit.template operator()<MmaType::tf32>();
+      break;
+    case MmaType::e4m3:
+      visit.template operator()<MmaType::e4m3>();
+      break;
+    case MmaType::e5m2:
+      visit.template operator()<MmaType::e5m2>();
+      break;
+    case MmaType::s8:
+      visit.template operator()<MmaType::s8>();
+      break;
+    case MmaType::u8:
+      visit.template operator()<MmaType::u8>();
+      break;
   }
 }
 
@@ -181,7 +196,8 @@ void pack_a_k_major(MmaType type, const PiecePattern& rows, unsigned words, bool
 
 void pack_a_mn_major(MmaType type, const std::byte* piece, bool negate, std::uint32_t* out) {
   const __m128i halves = load_128(piece);
-  const __m256i words = _mm256_xor_si256(type == MmaType::bf16 ? bf16_words(halves) : f16_words(halves), sign_mask(negate));
+  const __m256i words =
+      _mm256_xor_si256(type == MmaType::bf16 ? bf16_words(halves) : f16_words(halves), sign_mask(negate));
   for (int pair = 0; pair < 4; ++pair) {
     const int low = 2 * pair;
     const __m256i index = _mm256_setr_epi32(low, low, low, low, low + 1, low + 1, low + 1, low + 1);
@@ -199,7 +215,8 @@ void splat_threads(__m256i words, std::uint32_t* out, unsigned step) {
 
 /// Bits [shift, shift+8) of each 32-bit lane as 16-bit elements.
 __m128i byte_lanes(__m256i registers, int shift) {
-  const __m256i bytes = _mm256_and_si256(_mm256_srl_epi32(registers, _mm_cvtsi32_si128(shift)), _mm256_set1_epi32(0xff));
+  const __m256i bytes =
+      _mm256_and_si256(_mm256_srl_epi32(registers, _mm_cvtsi32_si128(shift)), _mm256_set1_epi32(0xff));
   return _mm_packus_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
 }
 
@@ -218,7 +235,8 @@ void pack_a_register(MmaType type, const std::uint32_t* lanes, bool negate, std:
         break;
       case MmaType::f16:
         for (unsigned c = 0; c < 2; ++c) {
-          const __m256i halves = c == 0 ? _mm256_and_si256(registers, _mm256_set1_epi32(0xffff)) : _mm256_srli_epi32(registers, 16);
+          const __m256i halves =
+              c == 0 ? _mm256_and_si256(registers, _mm256_set1_epi32(0xffff)) : _mm256_srli_epi32(registers, 16);
           emit(c, 2, f16_words(_mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1))));
         }
         break;
@@ -235,8 +253,9 @@ void pack_a_register(MmaType type, const std::uint32_t* lanes, bool negate, std:
       case MmaType::s8:
       case MmaType::u8: {
         // Bytes 0,1 then 2,3 of each lane as a pair of 16-bit numbers.
-        const __m256i spread = _mm256_setr_epi8(0, -128, 1, -128, 4, -128, 5, -128, 8, -128, 9, -128, 12, -128, 13, -128,
-                                                0, -128, 1, -128, 4, -128, 5, -128, 8, -128, 9, -128, 12, -128, 13, -128);
+        const __m256i spread =
+            _mm256_setr_epi8(0, -128, 1, -128, 4, -128, 5, -128, 8, -128, 9, -128, 12, -128, 13, -128, 0, -128, 1, -128,
+                             4, -128, 5, -128, 8, -128, 9, -128, 12, -128, 13, -128);
         for (int c = 0; c < 2; ++c) {
           __m256i words = _mm256_shuffle_epi8(c == 0 ? registers : _mm256_srli_epi32(registers, 16), spread);
           if (type == MmaType::s8) {
@@ -449,7 +468,8 @@ bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned wo
   for (unsigned i = 0; i < 4; ++i) {
     const __m256i bits = load_256(c + 8 * i);
     const __m256i biased = _mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(0xff));
-    const __m256i exponent = _mm256_max_epi32(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)), _mm256_set1_epi32(smallest_c_exponent));
+    const __m256i exponent =
+        _mm256_max_epi32(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)), _mm256_set1_epi32(smallest_c_exponent));
     const __m256i zero = _mm256_cmpeq_epi32(_mm256_slli_epi32(bits, 1), _mm256_setzero_si256());
     const __m256i of_c = _mm256_blendv_epi8(exponent, _mm256_set1_epi32(kZeroExponent), zero);
     const __m256i top = _mm256_max_epi32(_mm256_cvtepi16_epi32(quarters[i]), of_c);
@@ -469,8 +489,8 @@ __m256d power_of_two(__m128i exponent) {
 }
 
 bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b, const std::int16_t* b_exponents,
-                unsigned words, const float* c, int smallest_c_exponent, int fraction_bits, int result_bits, double* sums,
-                float* cut) {
+                unsigned words, const float* c, int smallest_c_exponent, int fraction_bits, int result_bits,
+                double* sums, float* cut) {
   __m256i largest[4];
   if (!largest_exponents(a_exponents, b_exponents, words, c, smallest_c_exponent, largest)) {
     return false;
@@ -506,10 +526,12 @@ bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b,
     const __m256i unit = _mm256_sub_epi32(largest[i], _mm256_set1_epi32(fraction_bits));
     PTXBENCH_UNROLL
     for (unsigned j = 0; j < 2; ++j) {
-      const auto quarter = [j](__m256i v) { return j == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1); };
-      const __m256d integer =
-          _mm256_add_pd(_mm256_add_pd(_mm256_cvtepi32_pd(quarter(partial[0][i])), _mm256_cvtepi32_pd(quarter(partial[1][i]))),
-                        _mm256_cvtepi32_pd(quarter(own)));
+      const auto quarter = [j](__m256i v) {
+        return j == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
+      };
+      const __m256d integer = _mm256_add_pd(
+          _mm256_add_pd(_mm256_cvtepi32_pd(quarter(partial[0][i])), _mm256_cvtepi32_pd(quarter(partial[1][i]))),
+          _mm256_cvtepi32_pd(quarter(own)));
       const __m256d sum = _mm256_mul_pd(integer, power_of_two(quarter(unit)));
       if (sums != nullptr) {
         _mm256_storeu_pd(sums + 8 * i + 4 * j, sum);

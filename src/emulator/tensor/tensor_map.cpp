@@ -7,13 +7,14 @@ namespace {
 
 // tensormap.replace .elemtype values 0..12 (PTX ISA, "tensormap.replace").
 constexpr std::array kReplaceElementTypes = {
-    TensorDataType::u8,  TensorDataType::u16,     TensorDataType::u32, TensorDataType::s32,  TensorDataType::u64,
-    TensorDataType::s64, TensorDataType::f16,     TensorDataType::f32, TensorDataType::f32_ftz, TensorDataType::f64,
+    TensorDataType::u8,   TensorDataType::u16,  TensorDataType::u32,     TensorDataType::s32,     TensorDataType::u64,
+    TensorDataType::s64,  TensorDataType::f16,  TensorDataType::f32,     TensorDataType::f32_ftz, TensorDataType::f64,
     TensorDataType::bf16, TensorDataType::tf32, TensorDataType::tf32_ftz};
 
 Result<void> check_ordinal(const char* field, std::uint32_t ordinal, std::uint32_t limit) {
   if (ordinal >= limit) {
-    return input_error("tensormap.replace {}: ordinal {} is out of range, dimensions are 0..{}", field, ordinal, limit - 1);
+    return input_error("tensormap.replace {}: ordinal {} is out of range, dimensions are 0..{}", field, ordinal,
+                       limit - 1);
   }
   return {};
 }
@@ -29,22 +30,27 @@ Result<void> check_range(const char* field, std::uint64_t value, std::uint64_t l
 
 unsigned element_bytes(TensorDataType type) {
   switch (type) {
-    case TensorDataType::u8: return 1;
+    case TensorDataType::u8:
+      return 1;
     case TensorDataType::u16:
     case TensorDataType::f16:
-    case TensorDataType::bf16: return 2;
+    case TensorDataType::bf16:
+      return 2;
     case TensorDataType::u32:
     case TensorDataType::s32:
     case TensorDataType::f32:
     case TensorDataType::f32_ftz:
     case TensorDataType::tf32:
-    case TensorDataType::tf32_ftz: return 4;
+    case TensorDataType::tf32_ftz:
+      return 4;
     case TensorDataType::u64:
     case TensorDataType::s64:
-    case TensorDataType::f64: return 8;
+    case TensorDataType::f64:
+      return 8;
     case TensorDataType::u4x16_align8:
     case TensorDataType::u4x16_align16:
-    case TensorDataType::u6x16_align16: return 0;
+    case TensorDataType::u6x16_align16:
+      return 0;
   }
   return 0;
 }
@@ -57,14 +63,17 @@ bool is_floating(TensorDataType type) {
     case TensorDataType::f64:
     case TensorDataType::f32_ftz:
     case TensorDataType::tf32:
-    case TensorDataType::tf32_ftz: return true;
-    default: return false;
+    case TensorDataType::tf32_ftz:
+      return true;
+    default:
+      return false;
   }
 }
 
 const char* to_string(TensorDataType type) {
-  constexpr std::array names = {"UINT8",       "UINT16",   "UINT32",       "INT32",       "UINT64",       "INT64",
-                                "FLOAT16",     "FLOAT32",  "FLOAT64",      "BFLOAT16",    "FLOAT32_FTZ",  "TFLOAT32",
+  constexpr std::array names = {"UINT8",        "UINT16",       "UINT32",        "INT32",
+                                "UINT64",       "INT64",        "FLOAT16",       "FLOAT32",
+                                "FLOAT64",      "BFLOAT16",     "FLOAT32_FTZ",   "TFLOAT32",
                                 "TFLOAT32_FTZ", "16U4_ALIGN8B", "16U4_ALIGN16B", "16U6_ALIGN16B"};
   const auto index = static_cast<std::size_t>(type);
   return index < names.size() ? names[index] : "?";
@@ -72,13 +81,17 @@ const char* to_string(TensorDataType type) {
 
 unsigned swizzle_span(TensorSwizzle swizzle) {
   switch (swizzle) {
-    case TensorSwizzle::none: return 0;
-    case TensorSwizzle::bytes32: return 32;
-    case TensorSwizzle::bytes64: return 64;
+    case TensorSwizzle::none:
+      return 0;
+    case TensorSwizzle::bytes32:
+      return 32;
+    case TensorSwizzle::bytes64:
+      return 64;
     case TensorSwizzle::bytes128:
     case TensorSwizzle::bytes128_atom32:
     case TensorSwizzle::bytes128_atom32_flip8:
-    case TensorSwizzle::bytes128_atom64: return 128;
+    case TensorSwizzle::bytes128_atom64:
+      return 128;
   }
   return 0;
 }
@@ -89,7 +102,8 @@ Result<TensorMap> read_tensor_map(const std::byte* bytes) {
   if (map.magic != TensorMap::kMagic || map.version != TensorMap::kVersion) {
     return input_error(
         "the 128 bytes given as a tensor map are not one: they were never filled by cuTensorMapEncodeTiled, were "
-        "overwritten, or were copied in part; pass the CUtensorMap as a `const __grid_constant__` parameter or copy all "
+        "overwritten, or were copied in part; pass the CUtensorMap as a `const __grid_constant__` parameter or copy "
+        "all "
         "128 bytes to 64-byte aligned global or constant memory");
   }
   return map;
@@ -111,7 +125,9 @@ Result<void> replace_address(void* tensor_map, std::uint64_t global_address) {
 Result<void> replace_field(TensorMap& map, TensorMapField field, std::uint32_t ordinal, std::uint64_t value) {
   Result<void> checked;
   switch (field) {
-    case TensorMapField::global_address: map.global_address = value; return {};
+    case TensorMapField::global_address:
+      map.global_address = value;
+      return {};
     case TensorMapField::rank:
       checked = check_range(".rank", value, 0, kMaxTensorRank - 1);
       if (checked) {
@@ -153,7 +169,8 @@ Result<void> replace_field(TensorMap& map, TensorMapField field, std::uint32_t o
       return checked;
     case TensorMapField::elemtype:
       if (value >= kReplaceElementTypes.size()) {
-        return input_error("unsupported: tensormap.replace .elemtype value {} (packed sub-byte types are not modelled)", value);
+        return input_error("unsupported: tensormap.replace .elemtype value {} (packed sub-byte types are not modelled)",
+                           value);
       }
       map.data_type = kReplaceElementTypes[value];
       return {};
@@ -165,7 +182,8 @@ Result<void> replace_field(TensorMap& map, TensorMapField field, std::uint32_t o
       return checked;
     case TensorMapField::swizzle_mode:
       if (value > 3) {
-        return input_error("unsupported: tensormap.replace .swizzle_mode value {} (only none, 32B, 64B and 128B)", value);
+        return input_error("unsupported: tensormap.replace .swizzle_mode value {} (only none, 32B, 64B and 128B)",
+                           value);
       }
       map.swizzle = static_cast<TensorSwizzle>(value);
       return {};

@@ -10,13 +10,34 @@ namespace ptxbench::emulator {
 
 /// Element types of a tensor map, numbered like CUtensorMapDataType.
 enum class TensorDataType : std::uint8_t {
-  u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, f32_ftz, tf32, tf32_ftz, u4x16_align8, u4x16_align16, u6x16_align16
+  u8,
+  u16,
+  u32,
+  s32,
+  u64,
+  s64,
+  f16,
+  f32,
+  f64,
+  bf16,
+  f32_ftz,
+  tf32,
+  tf32_ftz,
+  u4x16_align8,
+  u4x16_align16,
+  u6x16_align16
 };
 /// Numbered like CUtensorMapInterleave.
 enum class TensorInterleave : std::uint8_t { none, bytes16, bytes32 };
 /// Numbered like CUtensorMapSwizzle.
 enum class TensorSwizzle : std::uint8_t {
-  none, bytes32, bytes64, bytes128, bytes128_atom32, bytes128_atom32_flip8, bytes128_atom64
+  none,
+  bytes32,
+  bytes64,
+  bytes128,
+  bytes128_atom32,
+  bytes128_atom32_flip8,
+  bytes128_atom64
 };
 /// Numbered like CUtensorMapL2promotion; kept but without effect.
 enum class TensorL2Promotion : std::uint8_t { none, bytes64, bytes128, bytes256 };
@@ -81,8 +102,17 @@ Result<void> replace_address(void* tensor_map, std::uint64_t global_address);
 
 /// The fields of `tensormap.replace` (PTX ISA, "tensormap.replace").
 enum class TensorMapField : std::uint8_t {
-  global_address, rank, box_dim, global_dim, global_stride, element_stride, elemtype, interleave_layout, swizzle_mode,
-  fill_mode, swizzle_atomicity
+  global_address,
+  rank,
+  box_dim,
+  global_dim,
+  global_stride,
+  element_stride,
+  elemtype,
+  interleave_layout,
+  swizzle_mode,
+  fill_mode,
+  swizzle_atomicity
 };
 
 /// Applies one `tensormap.replace.tile.<field> [map], {ordinal,} value`. Encodings are those of the instruction, which

@@ -14,17 +14,20 @@ constexpr unsigned kMaxElementStride = 8;
 constexpr std::uint64_t kMaxBoxBytes = 228 * 1024;
 
 const char* swizzle_name(TensorSwizzle swizzle) {
-  constexpr std::array names = {"SWIZZLE_NONE", "SWIZZLE_32B", "SWIZZLE_64B", "SWIZZLE_128B", "SWIZZLE_128B_ATOM_32B",
-                                "SWIZZLE_128B_ATOM_32B_FLIP_8B", "SWIZZLE_128B_ATOM_64B"};
+  constexpr std::array names = {"SWIZZLE_NONE",         "SWIZZLE_32B",           "SWIZZLE_64B",
+                                "SWIZZLE_128B",         "SWIZZLE_128B_ATOM_32B", "SWIZZLE_128B_ATOM_32B_FLIP_8B",
+                                "SWIZZLE_128B_ATOM_64B"};
   return names[static_cast<std::size_t>(swizzle)];
 }
 
 Result<void> validate_modes(const TensorMap& map) {
   if (element_bytes(map.data_type) == 0) {
-    return input_error("unsupported: tensorDataType {}: packed sub-byte tensor maps are not modelled", to_string(map.data_type));
+    return input_error("unsupported: tensorDataType {}: packed sub-byte tensor maps are not modelled",
+                       to_string(map.data_type));
   }
   if (map.swizzle > TensorSwizzle::bytes128) {
-    return input_error("unsupported: swizzle {}: only SWIZZLE_NONE, 32B, 64B and 128B are modelled", swizzle_name(map.swizzle));
+    return input_error("unsupported: swizzle {}: only SWIZZLE_NONE, 32B, 64B and 128B are modelled",
+                       swizzle_name(map.swizzle));
   }
   if (map.rank < 1 || map.rank > kMaxTensorRank) {
     return input_error("tensorRank is {}: it must be 1..{}", map.rank, kMaxTensorRank);
@@ -94,7 +97,8 @@ Result<void> validate_box(const TensorMap& map) {
   const unsigned span = swizzle_span(map.swizzle);
   if (span != 0 && inner_bytes > span) {
     return input_error(
-        "boxDim[0] is {} elements of {} bytes = {} bytes: with {} the inner box may not exceed {} bytes (split the tile "
+        "boxDim[0] is {} elements of {} bytes = {} bytes: with {} the inner box may not exceed {} bytes (split the "
+        "tile "
         "into several boxes)",
         map.box_dims[0], element_bytes(map.data_type), inner_bytes, swizzle_name(map.swizzle), span);
   }

@@ -27,19 +27,31 @@ void reduce_integers(BulkReduction operation, std::byte* destination, const std:
   const auto run = [&](auto combine) { combine_all<Element>(destination, source, count, combine); };
   switch (operation) {
     case BulkReduction::add:
-      run([](Element a, Element b) { return static_cast<Element>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)); });
+      run([](Element a, Element b) {
+        return static_cast<Element>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+      });
       return;
-    case BulkReduction::min: run([](Element a, Element b) { return std::min(a, b); }); return;
-    case BulkReduction::max: run([](Element a, Element b) { return std::max(a, b); }); return;
+    case BulkReduction::min:
+      run([](Element a, Element b) { return std::min(a, b); });
+      return;
+    case BulkReduction::max:
+      run([](Element a, Element b) { return std::max(a, b); });
+      return;
     case BulkReduction::inc:
       run([](Element a, Element b) { return a >= b ? Element{0} : static_cast<Element>(a + 1); });
       return;
     case BulkReduction::dec:
       run([](Element a, Element b) { return a == 0 || a > b ? b : static_cast<Element>(a - 1); });
       return;
-    case BulkReduction::bit_and: run([](Element a, Element b) { return static_cast<Element>(a & b); }); return;
-    case BulkReduction::bit_or: run([](Element a, Element b) { return static_cast<Element>(a | b); }); return;
-    case BulkReduction::bit_xor: run([](Element a, Element b) { return static_cast<Element>(a ^ b); }); return;
+    case BulkReduction::bit_and:
+      run([](Element a, Element b) { return static_cast<Element>(a & b); });
+      return;
+    case BulkReduction::bit_or:
+      run([](Element a, Element b) { return static_cast<Element>(a | b); });
+      return;
+    case BulkReduction::bit_xor:
+      run([](Element a, Element b) { return static_cast<Element>(a ^ b); });
+      return;
   }
 }
 
@@ -91,7 +103,8 @@ void reduce_halves(BulkReduction operation, std::byte* destination, const std::b
 }
 
 bool is_bitwise(BulkReduction operation) {
-  return operation == BulkReduction::bit_and || operation == BulkReduction::bit_or || operation == BulkReduction::bit_xor;
+  return operation == BulkReduction::bit_and || operation == BulkReduction::bit_or ||
+         operation == BulkReduction::bit_xor;
 }
 
 }  // namespace
@@ -107,8 +120,12 @@ Result<void> check_reduction(BulkReduction operation, TensorDataType type) {
     case TensorDataType::u32:
       allowed = true;
       break;
-    case TensorDataType::s32: allowed = operation != BulkReduction::inc && operation != BulkReduction::dec; break;
-    case TensorDataType::u64: allowed = operation != BulkReduction::inc && operation != BulkReduction::dec; break;
+    case TensorDataType::s32:
+      allowed = operation != BulkReduction::inc && operation != BulkReduction::dec;
+      break;
+    case TensorDataType::u64:
+      allowed = operation != BulkReduction::inc && operation != BulkReduction::dec;
+      break;
     case TensorDataType::s64:
       allowed = operation == BulkReduction::min || operation == BulkReduction::max || is_bitwise(operation);
       break;
@@ -120,8 +137,11 @@ Result<void> check_reduction(BulkReduction operation, TensorDataType type) {
     case TensorDataType::f32_ftz:
     case TensorDataType::tf32:
     case TensorDataType::tf32_ftz:
-    case TensorDataType::f64: allowed = operation == BulkReduction::add; break;
-    default: break;
+    case TensorDataType::f64:
+      allowed = operation == BulkReduction::add;
+      break;
+    default:
+      break;
   }
   if (!allowed) {
     return input_error("cp.reduce.async.bulk: operation .{} is not defined for element type {}", to_string(operation),
@@ -134,22 +154,40 @@ void reduce_elements(BulkReduction operation, TensorDataType type, std::byte* de
                      std::size_t count) {
   assert(check_reduction(operation, type).has_value());
   switch (type) {
-    case TensorDataType::u32: reduce_integers<std::uint32_t>(operation, destination, source, count); return;
-    case TensorDataType::s32: reduce_integers<std::int32_t>(operation, destination, source, count); return;
-    case TensorDataType::u64: reduce_integers<std::uint64_t>(operation, destination, source, count); return;
-    case TensorDataType::s64: reduce_integers<std::int64_t>(operation, destination, source, count); return;
-    case TensorDataType::f16: reduce_halves<FloatFormat::f16>(operation, destination, source, count); return;
-    case TensorDataType::bf16: reduce_halves<FloatFormat::bf16>(operation, destination, source, count); return;
+    case TensorDataType::u32:
+      reduce_integers<std::uint32_t>(operation, destination, source, count);
+      return;
+    case TensorDataType::s32:
+      reduce_integers<std::int32_t>(operation, destination, source, count);
+      return;
+    case TensorDataType::u64:
+      reduce_integers<std::uint64_t>(operation, destination, source, count);
+      return;
+    case TensorDataType::s64:
+      reduce_integers<std::int64_t>(operation, destination, source, count);
+      return;
+    case TensorDataType::f16:
+      reduce_halves<FloatFormat::f16>(operation, destination, source, count);
+      return;
+    case TensorDataType::bf16:
+      reduce_halves<FloatFormat::bf16>(operation, destination, source, count);
+      return;
     case TensorDataType::f32:
-    case TensorDataType::tf32: combine_all<float>(destination, source, count, add_f32); return;
+    case TensorDataType::tf32:
+      combine_all<float>(destination, source, count, add_f32);
+      return;
     case TensorDataType::f32_ftz:
     case TensorDataType::tf32_ftz:
       combine_all<float>(destination, source, count, [](float a, float b) {
         return flush_subnormal(add_f32(flush_subnormal(a), flush_subnormal(b)));
       });
       return;
-    case TensorDataType::f64: combine_all<std::uint64_t>(destination, source, count, add_f64); return;
-    default: assert(false && "check_reduction refuses this type"); return;
+    case TensorDataType::f64:
+      combine_all<std::uint64_t>(destination, source, count, add_f64);
+      return;
+    default:
+      assert(false && "check_reduction refuses this type");
+      return;
   }
 }
 

@@ -54,14 +54,18 @@ Result<void> check_wgmma(const WgmmaShape& shape) {
     return input_error("wgmma: n is {}: integer shapes above 32 are multiples of 16", shape.n);
   }
   if (integers != (shape.accumulator == AccumulatorType::s32)) {
-    return input_error("wgmma: s32 accumulators and integer operands belong together, the operands are {}", name(shape.a_type));
+    return input_error("wgmma: s32 accumulators and integer operands belong together, the operands are {}",
+                       name(shape.a_type));
   }
   if (shape.accumulator == AccumulatorType::f16 && shape.a_type != MmaType::f16 && !fp8) {
-    return input_error("wgmma: f16 accumulators are defined for f16, e4m3 and e5m2 operands, not {}", name(shape.a_type));
+    return input_error("wgmma: f16 accumulators are defined for f16, e4m3 and e5m2 operands, not {}",
+                       name(shape.a_type));
   }
-  const bool transposed = (shape.a_major == MatrixMajor::mn_major && !shape.a_in_registers) || shape.b_major == MatrixMajor::mn_major;
+  const bool transposed =
+      (shape.a_major == MatrixMajor::mn_major && !shape.a_in_registers) || shape.b_major == MatrixMajor::mn_major;
   if (transposed && !is_sixteen_bit(shape.a_type)) {
-    return input_error("wgmma: only f16 and bf16 operands may be MN-major (transposed), the operands are {}", name(shape.a_type));
+    return input_error("wgmma: only f16 and bf16 operands may be MN-major (transposed), the operands are {}",
+                       name(shape.a_type));
   }
   if (shape.saturate && !integers) {
     return input_error("wgmma: .satfinite is defined for integer operands only");
@@ -80,8 +84,9 @@ MatrixLayout b_layout(const WgmmaShape& shape, std::uint64_t descriptor) {
   return {MatrixDescriptor::decode(descriptor), shape.b_major, element_bytes(shape.b_type)};
 }
 
-void WgmmaEngine::execute(const WgmmaShape& shape, std::span<const WgmmaStep> all_steps, std::span<const WgmmaWarp> warps,
-                          const std::byte* shared_base, std::uint64_t shared_generation, MmaMode mode) {
+void WgmmaEngine::execute(const WgmmaShape& shape, std::span<const WgmmaStep> all_steps,
+                          std::span<const WgmmaWarp> warps, const std::byte* shared_base,
+                          std::uint64_t shared_generation, MmaMode mode) {
   assert(check_wgmma(shape).has_value());
   std::size_t skipped = 0;
   const std::span<const WgmmaStep> steps = effective_steps(all_steps, &skipped);
@@ -89,8 +94,9 @@ void WgmmaEngine::execute(const WgmmaShape& shape, std::span<const WgmmaStep> al
   const std::size_t chunk_steps = rounds_every_step(shape, mode) ? 1 : packed_steps(shape.a_type);
   for (std::size_t first = 0; first < steps.size(); first += chunk_steps, accumulate = true) {
     const auto chunk = steps.subspan(first, std::min(chunk_steps, steps.size() - first));
-    PackedBCache::Key key{shared_base, shared_generation, {}, static_cast<unsigned>(chunk.size()), shape.n, shape.b_type,
-                          shape.b_major, shape.negate_b};
+    PackedBCache::Key key{
+        shared_base,   shared_generation, {}, static_cast<unsigned>(chunk.size()), shape.n, shape.b_type,
+        shape.b_major, shape.negate_b};
     std::array<std::uint64_t, kMaxPackedSteps> a_descriptors{};
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       key.descriptors[i] = chunk[i].b_descriptor;
@@ -99,17 +105,19 @@ void WgmmaEngine::execute(const WgmmaShape& shape, std::span<const WgmmaStep> al
     PackedB& b = b_.get(key);
     for (const WgmmaWarp& warp : warps) {
       if (shape.a_in_registers) {
-        a_.pack_registers(shape.a_type, warp.a + 4 * (skipped + first), static_cast<unsigned>(chunk.size()), shape.negate_a);
+        a_.pack_registers(shape.a_type, warp.a + 4 * (skipped + first), static_cast<unsigned>(chunk.size()),
+                          shape.negate_a);
       } else {
-        a_.pack_shared(shape.a_type, shape.a_major, std::span(a_descriptors).first(chunk.size()), kWarpRows * warp.index,
-                       shape.negate_a, shared_base);
+        a_.pack_shared(shape.a_type, shape.a_major, std::span(a_descriptors).first(chunk.size()),
+                       kWarpRows * warp.index, shape.negate_a, shared_base);
       }
       multiply(shape, b, warp.d, accumulate, mode);
     }
   }
 }
 
-void WgmmaEngine::multiply(const WgmmaShape& shape, PackedB& b, std::uint32_t* const* d, bool accumulate, MmaMode mode) {
+void WgmmaEngine::multiply(const WgmmaShape& shape, PackedB& b, std::uint32_t* const* d, bool accumulate,
+                           MmaMode mode) {
   const TensorKernels& kernels = tensor_kernels();
   if (shape.accumulator == AccumulatorType::s32) {
     kernels.multiply_s32(a_.data(), b.data(), a_.words(), shape.n, d, accumulate, shape.saturate);
@@ -124,29 +132,6 @@ void WgmmaEngine::multiply(const WgmmaShape& shape, PackedB& b, std::uint32_t* c
   } else {
     multiply_f16_fast(a_, b, shape.n, d, accumulate, wide_);
   }
-}
-
-std::vector<SharedRange> operand_ranges(const MatrixLayout& layout, unsigned mn, unsigned k) {
-  constexpr std::uint32_t kPiece = 16;
-  const unsigned per_piece = kPiece / layout.element_bytes();
-  const bool k_major = layout.major() == MatrixMajor::k_major;
-  std::vector<std::uint32_t> pieces;
-  for (unsigned i = 0; i < mn; i += k_major ? 1 : per_piece) {
-    for (unsigned j = 0; j < k; j += k_major ? per_piece : 1) {
-      pieces.push_back(layout.address(i, j));
-    }
-  }
-  std::sort(pieces.begin(), pieces.end());
-  pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
-  std::vector<SharedRange> ranges;
-  for (const std::uint32_t address : pieces) {
-    if (!ranges.empty() && ranges.back().address + ranges.back().bytes == address) {
-      ranges.back().bytes += kPiece;
-    } else {
-      ranges.push_back({address, kPiece});
-    }
-  }
-  return ranges;
 }
 
 }  // namespace ptxbench::emulator

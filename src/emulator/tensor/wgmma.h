@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace ptxbench::emulator {
 
@@ -43,9 +42,9 @@ struct WgmmaStep {
 
 /// A warp's registers. A register is 32 lanes of uint32_t, 32-byte aligned or better.
 struct WgmmaWarp {
-  unsigned index = 0;                         ///< within the warpgroup: rows 16*index .. 16*index+15
-  std::uint32_t* const* d = nullptr;          ///< shape.d_registers() pointers
-  const std::uint32_t* const* a = nullptr;    ///< 4 pointers per step, when A is in registers
+  unsigned index = 0;                       ///< within the warpgroup: rows 16*index .. 16*index+15
+  std::uint32_t* const* d = nullptr;        ///< shape.d_registers() pointers
+  const std::uint32_t* const* a = nullptr;  ///< 4 pointers per step, when A is in registers
 };
 
 MatrixLayout a_layout(const WgmmaShape& shape, std::uint64_t descriptor);
@@ -57,7 +56,7 @@ class WgmmaEngine {
  public:
   /// Runs `steps` in order for each of `warps` (1 to 4 of a warpgroup, any subset: rows are independent).
   /// `shared_base` is shared address 0 of the CTA; the caller has checked that the operands lie inside (see
-  /// operand_ranges). `shared_generation` names the state of shared memory: packed B operands are reused while it and
+  /// operand_ranges.h). `shared_generation` names the state of shared memory: packed B operands are reused while it and
   /// the descriptors stay the same, for instance by the second warpgroup. Precondition: check_wgmma passed.
   void execute(const WgmmaShape& shape, std::span<const WgmmaStep> steps, std::span<const WgmmaWarp> warps,
                const std::byte* shared_base, std::uint64_t shared_generation, MmaMode mode = MmaMode::fast);
@@ -69,15 +68,5 @@ class WgmmaEngine {
   PackedBCache b_;
   AlignedBuffer<std::uint32_t> wide_;  // f16 accumulators as f32 during a fast step
 };
-
-/// A piece of shared memory.
-struct SharedRange {
-  std::uint32_t address = 0;
-  std::uint32_t bytes = 0;
-  bool operator==(const SharedRange&) const = default;
-};
-
-/// The bytes that one instruction reads of an operand of `mn` rows (or columns) by `k` elements: sorted, merged.
-std::vector<SharedRange> operand_ranges(const MatrixLayout& layout, unsigned mn, unsigned k);
 
 }  // namespace ptxbench::emulator

@@ -22,8 +22,9 @@ setup:
 	@scripts/setup.sh
 
 build/build.ninja: CMakePresets.json | setup
-	@cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
-	@rm -f build-configure.log; touch $@
+	@mkdir -p build
+	@cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@touch $@
 
 build: setup build/build.ninja
 	@cmake --build build --target ptxbench

@@ -18,7 +18,8 @@ fetch() {
   download_wheels "$work/wheels" "$requirements"
   unpack_wheels "$work/wheels" "$work/unpacked"
   [ -d "$work/unpacked/$inside" ] || die "the wheel of $name has no folder $inside"
-  replace_tree "$work/unpacked/$inside" "$DEPS/foreign/$name"
+  # realpath, because the folder may be "." (the whole wheel), which mv refuses.
+  replace_tree "$(realpath "$work/unpacked/$inside")" "$DEPS/foreign/$name"
   rm -rf "$work"
   set_stamp "foreign-$name" "$stamp"
 }

@@ -316,13 +316,14 @@ bool Parser::name_operand(Operand& operand, Op op) {
   NameKind kind = NameKind::none;
   uint32_t index = kNone;
   bool module_level = false;
-  if (!find_name(at.text, hash_text(at.text), kind, index, module_level)) {
-    if (op == Op::brx_idx) {
-      operand.kind = OperandKind::target_list;
-      operand.index = reference_label(at);
-      advance();
-      return true;
-    }
+  const bool known = find_name(at.text, hash_text(at.text), kind, index, module_level);
+  if (op == Op::brx_idx && (!known || kind != NameKind::reg)) {
+    operand.kind = OperandKind::target_list;
+    operand.index = reference_label(at);
+    advance();
+    return true;
+  }
+  if (!known) {
     Token whole = at;
     std::string_view tail;
     if (dotted) {

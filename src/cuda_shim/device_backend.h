@@ -11,8 +11,8 @@
 
 namespace ptxbench::cuda_shim {
 
-/// What stands behind the client libraries: the emulated device now, an executor that owns a real GPU context later. The
-/// server calls it from several threads; launches, copies and fills come from one thread, in stream order.
+/// What stands behind the client libraries: the emulated device now, an executor that owns a real GPU context later.
+/// The server calls it from several threads; launches, copies and fills come from one thread, in stream order.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -36,7 +36,8 @@ class DeviceBackend {
   virtual Result<uint32_t> occupancy(emulator::FunctionId function, uint32_t block_threads,
                                      uint32_t dynamic_shared_bytes) const = 0;
 
-  virtual tl::expected<emulator::LaunchReport, emulator::LaunchError> launch(const emulator::LaunchRequest& request) = 0;
+  virtual tl::expected<emulator::LaunchReport, emulator::LaunchError> launch(
+      const emulator::LaunchRequest& request) = 0;
 
   virtual Result<void> write(uint64_t address, std::span<const std::byte> bytes) = 0;
   virtual Result<void> read(uint64_t address, std::span<std::byte> bytes) const = 0;

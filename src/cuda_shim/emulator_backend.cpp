@@ -43,8 +43,12 @@ class EmulatorBackend final : public DeviceBackend {
   tl::expected<emulator::LaunchReport, emulator::LaunchError> launch(const emulator::LaunchRequest& request) override {
     return device_.launch(request);
   }
-  Result<void> write(uint64_t address, std::span<const std::byte> bytes) override { return device_.write(address, bytes); }
-  Result<void> read(uint64_t address, std::span<std::byte> bytes) const override { return device_.read(address, bytes); }
+  Result<void> write(uint64_t address, std::span<const std::byte> bytes) override {
+    return device_.write(address, bytes);
+  }
+  Result<void> read(uint64_t address, std::span<std::byte> bytes) const override {
+    return device_.read(address, bytes);
+  }
   Result<void> copy(uint64_t destination, uint64_t source, uint64_t bytes) override {
     return device_.copy(destination, source, bytes);
   }

@@ -27,9 +27,12 @@ T load(std::span<const std::byte> bytes, std::size_t offset) {
 std::string FatbinEntry::name() const {
   const char* suffix = architecture_specific ? "a" : "";
   switch (kind) {
-    case FatbinKind::ptx: return fmt::format("compute_{}{} PTX", architecture, suffix);
-    case FatbinKind::machine_code: return fmt::format("sm_{}{} machine code", architecture, suffix);
-    case FatbinKind::other: break;
+    case FatbinKind::ptx:
+      return fmt::format("compute_{}{} PTX", architecture, suffix);
+    case FatbinKind::machine_code:
+      return fmt::format("sm_{}{} machine code", architecture, suffix);
+    case FatbinKind::other:
+      break;
   }
   return fmt::format("sm_{}{} image of unknown kind", architecture, suffix);
 }
@@ -46,7 +49,8 @@ Result<std::vector<FatbinEntry>> parse_fatbin(std::span<const std::byte> bytes) 
     const std::optional<uint64_t> total = fatbin_bytes(rest);
     if (!total) return input_error("fat binary: no container header at byte {}", at);
     const uint16_t version = load<uint16_t>(rest, 4);
-    if (version != 1) return input_error("fat binary: container version {} at byte {}; version 1 is known", version, at);
+    if (version != 1)
+      return input_error("fat binary: container version {} at byte {}; version 1 is known", version, at);
     if (*total > rest.size()) {
       return input_error("fat binary: the container at byte {} says {} bytes, {} are there", at, *total, rest.size());
     }
@@ -60,17 +64,23 @@ Result<std::vector<FatbinEntry>> parse_fatbin(std::span<const std::byte> bytes) 
       const uint32_t header = load<uint32_t>(entry_bytes, 4);
       const uint64_t padded = load<uint64_t>(entry_bytes, 8);
       if (header < kEntryHeaderBytes || header > entry_bytes.size() || padded > entry_bytes.size() - header) {
-        return input_error("fat binary: the entry at byte {} ({} + {} bytes) exceeds its container", at + offset, header,
-                           padded);
+        return input_error("fat binary: the entry at byte {} ({} + {} bytes) exceeds its container", at + offset,
+                           header, padded);
       }
       const uint32_t packed = load<uint32_t>(entry_bytes, 16);
       const uint64_t flags = load<uint64_t>(entry_bytes, 40);
       const uint64_t unpacked = load<uint64_t>(entry_bytes, 56);
       FatbinEntry entry;
       switch (load<uint16_t>(entry_bytes, 0)) {
-        case 1: entry.kind = FatbinKind::ptx; break;
-        case 2: entry.kind = FatbinKind::machine_code; break;
-        default: entry.kind = FatbinKind::other; break;
+        case 1:
+          entry.kind = FatbinKind::ptx;
+          break;
+        case 2:
+          entry.kind = FatbinKind::machine_code;
+          break;
+        default:
+          entry.kind = FatbinKind::other;
+          break;
       }
       entry.architecture = load<uint32_t>(entry_bytes, 28);
       entry.architecture_specific = (flags & kFlagArchitectureSpecific) != 0;
@@ -117,11 +127,12 @@ Result<std::string> unpack(const FatbinEntry& entry) {
   }
   // LZ4 expands at most 255 times, so a small payload cannot ask for a large buffer.
   if (entry.unpacked_bytes / 256 > entry.payload.size()) {
-    return input_error("fat binary: {} bytes of LZ4 data cannot give {} bytes", entry.payload.size(), entry.unpacked_bytes);
+    return input_error("fat binary: {} bytes of LZ4 data cannot give {} bytes", entry.payload.size(),
+                       entry.unpacked_bytes);
   }
   text.resize(static_cast<std::size_t>(entry.unpacked_bytes));
-  const int got = LZ4_decompress_safe(data, text.data(), static_cast<int>(entry.payload.size()),
-                                      static_cast<int>(text.size()));
+  const int got =
+      LZ4_decompress_safe(data, text.data(), static_cast<int>(entry.payload.size()), static_cast<int>(text.size()));
   if (got < 0 || static_cast<std::size_t>(got) != text.size()) {
     return input_error("fat binary: the {} does not unpack: damaged LZ4 data", entry.name());
   }
@@ -132,7 +143,9 @@ Result<std::string> select_ptx(std::span<const std::byte> container) {
   const auto entries = parse_fatbin(container);
   if (!entries) return tl::unexpected<Error>(entries.error());
   const FatbinEntry* best = nullptr;
-  const auto rank = [](const FatbinEntry& entry) { return entry.architecture * 2 + (entry.architecture_specific ? 1u : 0u); };
+  const auto rank = [](const FatbinEntry& entry) {
+    return entry.architecture * 2 + (entry.architecture_specific ? 1u : 0u);
+  };
   std::string present;
   for (const FatbinEntry& entry : *entries) {
     if (present.size() < 400) present += (present.empty() ? "" : ", ") + entry.name();

@@ -26,11 +26,11 @@ enum class FatbinCompression : uint8_t { none, lz4, zstd };
 struct FatbinEntry {
   FatbinKind kind{};
   FatbinCompression compression{};
-  uint32_t architecture = 0;            ///< 90 for sm_90 and sm_90a
-  bool architecture_specific = false;   ///< the `a` of sm_90a
-  uint64_t unpacked_bytes = 0;          ///< as declared; equals the payload's size without compression
-  std::span<const std::byte> payload;   ///< into the container's bytes, without padding
-  std::string name() const;             ///< "sm_90a machine code", "compute_80 PTX"
+  uint32_t architecture = 0;           ///< 90 for sm_90 and sm_90a
+  bool architecture_specific = false;  ///< the `a` of sm_90a
+  uint64_t unpacked_bytes = 0;         ///< as declared; equals the payload's size without compression
+  std::span<const std::byte> payload;  ///< into the container's bytes, without padding
+  std::string name() const;            ///< "sm_90a machine code", "compute_80 PTX"
 };
 
 /// Size of the whole container as its header says, if `bytes` starts with such a header.

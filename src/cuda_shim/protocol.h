@@ -10,7 +10,8 @@
 /// One sequenced-packet Unix socket per client thread; every request is one fixed-size packet and has one fixed-size
 /// reply, so a thread that waits (for a stream, say) never holds up another. Bytes of variable length (names, kernel
 /// parameters, copies, module images) travel in the connection's staging segment: shared memory that the server made,
-/// sized and sealed, whose descriptor came with the reply to `hello`. The server reads every value once and trusts none.
+/// sized and sealed, whose descriptor came with the reply to `hello`. The server reads every value once and trusts
+/// none.
 namespace ptxbench::cuda_shim {
 
 inline constexpr uint32_t kProtocolMagic = 0x5842'5850;
@@ -126,7 +127,7 @@ enum class ImageKind : uint64_t {
 /// free, free_shared, pointer_info, report_host_access, and the replies of allocations.
 struct AddressBody {
   uint64_t address = 0;
-  uint64_t stream = 0;   ///< free: the stream whose earlier work must finish first, with `ordered`
+  uint64_t stream = 0;  ///< free: the stream whose earlier work must finish first, with `ordered`
   uint64_t ordered = 0;
 };
 struct SharedReply {
@@ -142,8 +143,8 @@ struct PointerInfoReply {
   uint64_t begin = 0, bytes = 0;
   PointerKind kind{};
 };
-/// Copies of `height` rows of `width` bytes. On the host side of copy_to_device and copy_from_device the rows lie packed in
-/// the staging segment.
+/// Copies of `height` rows of `width` bytes. On the host side of copy_to_device and copy_from_device the rows lie
+/// packed in the staging segment.
 struct CopyBody {
   uint64_t destination = 0, source = 0;
   uint64_t width = 0, height = 1;
@@ -223,11 +224,11 @@ inline constexpr uint64_t kLegacyStream = 0;
 /// The CUDA error numbers the server speaks of, so that the trusted side needs no CUDA header.
 namespace cuda_error {
 inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInitialization = 3, kNoBinary = 209,
-                     kInvalidImage = 200, kInvalidPtx = 218, kUnsupportedPtx = 222, kInvalidHandle = 400, kNotFound = 500,
-                     kNotReady = 600, kIllegalAddress = 700, kLaunchOutOfResources = 701, kLaunchTimeout = 702,
-                     kAssert = 710, kIllegalInstruction = 715, kMisalignedAddress = 716, kInvalidAddressSpace = 717,
-                     kInvalidPc = 718, kLaunchFailure = 719, kCooperativeTooLarge = 720, kNotSupported = 801,
-                     kInvalidClusterSize = 912, kUnknown = 999;
+                     kInvalidImage = 200, kInvalidPtx = 218, kUnsupportedPtx = 222, kInvalidHandle = 400,
+                     kNotFound = 500, kNotReady = 600, kIllegalAddress = 700, kLaunchOutOfResources = 701,
+                     kLaunchTimeout = 702, kAssert = 710, kIllegalInstruction = 715, kMisalignedAddress = 716,
+                     kInvalidAddressSpace = 717, kInvalidPc = 718, kLaunchFailure = 719, kCooperativeTooLarge = 720,
+                     kNotSupported = 801, kInvalidClusterSize = 912, kUnknown = 999;
 }  // namespace cuda_error
 
 }  // namespace ptxbench::cuda_shim

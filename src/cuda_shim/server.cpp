@@ -47,7 +47,8 @@ bool receive(int fd, Request& request) {
     got = ::recv(fd, &request, sizeof request, MSG_TRUNC);
   } while (got < 0 && errno == EINTR);
   // A packet of any other size, or of another version, is not from our client: the connection ends.
-  return got == static_cast<ssize_t>(sizeof request) && request.magic == kProtocolMagic && request.version == kProtocolVersion;
+  return got == static_cast<ssize_t>(sizeof request) && request.magic == kProtocolMagic &&
+         request.version == kProtocolVersion;
 }
 
 bool send(int fd, const Reply& reply, int descriptor) {
@@ -76,10 +77,15 @@ bool send(int fd, const Reply& reply, int descriptor) {
 
 class ShimServer::State {
  public:
-  State(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, ShimOptions options, base::TempDir folder, OwnedFd listener,
-        OwnedFd stop_event)
-      : backend_(backend), output_(std::move(output)), options_(std::move(options)), folder_(std::move(folder)),
-        path_(folder_.path() / "socket"), listener_(std::move(listener)), stop_event_(std::move(stop_event)) {}
+  State(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, ShimOptions options, base::TempDir folder,
+        OwnedFd listener, OwnedFd stop_event)
+      : backend_(backend),
+        output_(std::move(output)),
+        options_(std::move(options)),
+        folder_(std::move(folder)),
+        path_(folder_.path() / "socket"),
+        listener_(std::move(listener)),
+        stop_event_(std::move(stop_event)) {}
 
   void start() {
     accepting_ = std::thread([this] { accept_clients(); });
@@ -192,7 +198,8 @@ class ShimServer::State {
     }
     auto staging = SharedMemory::create(kStagingBytes);
     if (staging && staging->map()) {
-      set_body(reply, HelloReply{emulator::kGlobalWindow, emulator::kGlobalWindowBytes, kStagingBytes, backend_.total_bytes()});
+      set_body(reply, HelloReply{emulator::kGlobalWindow, emulator::kGlobalWindowBytes, kStagingBytes,
+                                 backend_.total_bytes()});
       reply.flags = kReplyHasDescriptor;
       Session::Connection mine{std::move(*staging), {}};
       if (send(fd, reply, mine.staging.fd())) {
@@ -243,8 +250,8 @@ Result<std::unique_ptr<ShimServer>> ShimServer::start(DeviceBackend& backend, st
       ::listen(listener.get(), 64) != 0) {
     return infrastructure_error("cannot listen on {}: {}", path, std::strerror(errno));
   }
-  auto state = std::make_shared<State>(backend, std::move(output), std::move(options), std::move(*folder), std::move(listener),
-                                       std::move(stop_event));
+  auto state = std::make_shared<State>(backend, std::move(output), std::move(options), std::move(*folder),
+                                       std::move(listener), std::move(stop_event));
   state->start();
   return std::unique_ptr<ShimServer>(new ShimServer(std::move(state)));
 }

@@ -8,12 +8,13 @@
 
 namespace ptxbench::cuda_shim {
 
-/// The trusted side: listens on a socket in a private folder, serves one client process at a time (any number of its threads),
-/// and keeps what was seen of all of them. A client that connects after another has gone finds an empty device.
+/// The trusted side: listens on a socket in a private folder, serves one client process at a time (any number of its
+/// threads), and keeps what was seen of all of them. A client that connects after another has gone finds an empty
+/// device.
 class ShimServer {
  public:
-  /// `backend` must outlive the server. `output` receives what kernels print (give `DeviceOptions::print` a function that
-  /// appends to it).
+  /// `backend` must outlive the server. `output` receives what kernels print (give `DeviceOptions::print` a function
+  /// that appends to it).
   static Result<std::unique_ptr<ShimServer>> start(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output,
                                                    ShimOptions options = {});
   ~ShimServer();
@@ -22,8 +23,8 @@ class ShimServer {
 
   /// For the client's environment, under kSocketVariable.
   const std::filesystem::path& socket_path() const;
-  /// Serves no more. With `finish`, work a client left in its streams runs to its end first; without, it is dropped (a launch
-  /// that is executing is not interrupted). The report covers all clients.
+  /// Serves no more. With `finish`, work a client left in its streams runs to its end first; without, it is dropped (a
+  /// launch that is executing is not interrupted). The report covers all clients.
   ShimReport stop(bool finish = true);
   /// A look at any time.
   ShimReport report() const;

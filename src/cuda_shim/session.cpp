@@ -61,7 +61,8 @@ int fault_error(std::string_view rule) {
   return cuda_error::kLaunchFailure;
 }
 
-Session::Session(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, const ShimOptions& options, int lost_error)
+Session::Session(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, const ShimOptions& options,
+                 int lost_error)
     : backend_(backend), output_(std::move(output)), options_(options) {
   report_.clients = 1;
   if (lost_error != 0) executor_.lose(lost_error);
@@ -105,14 +106,21 @@ Reply Session::handle(const Request& request, Connection& connection, int& descr
 int Session::dispatch(Op op, const Request& request, Connection& connection, Reply& reply, int& descriptor) {
   // A lost context answers everything with its error, except what only tidies up or tells.
   switch (op) {
-    case Op::fetch_output: case Op::report_unsupported: case Op::report_host_access: case Op::device_status:
-    case Op::next_host_function: case Op::host_function_done: case Op::pointer_info: case Op::hello:
+    case Op::fetch_output:
+    case Op::report_unsupported:
+    case Op::report_host_access:
+    case Op::device_status:
+    case Op::next_host_function:
+    case Op::host_function_done:
+    case Op::pointer_info:
+    case Op::hello:
       break;
     default:
       if (const int lost = executor_.lost(); lost != 0) return lost;
   }
   switch (op) {
-    case Op::hello: return cuda_error::kInvalidValue;  // answered by the server, once per connection
+    case Op::hello:
+      return cuda_error::kInvalidValue;  // answered by the server, once per connection
     case Op::fetch_output: {
       const std::string text = output_->take(static_cast<std::size_t>(kStagingBytes));
       std::memcpy(connection.staging.view().data(), text.data(), text.size());
@@ -139,48 +147,73 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
                "copy with cudaMemcpy, or use cudaMallocManaged or cudaMallocHost memory");
       return 0;
     }
-    case Op::device_synchronize: return executor_.synchronize_all();
-    case Op::device_status: return executor_.lost();
-    case Op::reset_device: return reset_device();
-    case Op::allocate: return allocate(get_body<BytesBody>(request), reply);
-    case Op::free: return free(get_body<AddressBody>(request));
-    case Op::allocate_shared: return allocate_shared(get_body<BytesBody>(request), reply, descriptor);
-    case Op::share_symbol: return share_symbol(get_body<ModuleBody>(request), connection, reply, descriptor);
-    case Op::free_shared: return free_shared(get_body<AddressBody>(request));
+    case Op::device_synchronize:
+      return executor_.synchronize_all();
+    case Op::device_status:
+      return executor_.lost();
+    case Op::reset_device:
+      return reset_device();
+    case Op::allocate:
+      return allocate(get_body<BytesBody>(request), reply);
+    case Op::free:
+      return free(get_body<AddressBody>(request));
+    case Op::allocate_shared:
+      return allocate_shared(get_body<BytesBody>(request), reply, descriptor);
+    case Op::share_symbol:
+      return share_symbol(get_body<ModuleBody>(request), connection, reply, descriptor);
+    case Op::free_shared:
+      return free_shared(get_body<AddressBody>(request));
     case Op::memory_info: {
       const uint64_t total = backend_.total_bytes(), used = std::min(total, backend_.used_bytes());
       set_body(reply, MemoryInfoReply{total - used, total});
       return 0;
     }
-    case Op::pointer_info: return pointer_info(get_body<AddressBody>(request), reply);
-    case Op::copy_to_device: return copy_to_device(get_body<CopyBody>(request), connection);
-    case Op::copy_from_device: return copy_from_device(get_body<CopyBody>(request), connection);
-    case Op::copy_on_device: return copy_on_device(get_body<CopyBody>(request));
-    case Op::fill: return fill(get_body<FillBody>(request));
-    case Op::append_image: return append_image(get_body<BytesBody>(request), connection);
-    case Op::load_image: return load_image(get_body<BytesBody>(request), connection, reply);
-    case Op::unload_module: return unload_module(get_body<ModuleBody>(request));
-    case Op::find_function: return find_function(get_body<ModuleBody>(request), connection, reply);
-    case Op::find_symbol: return find_symbol(get_body<ModuleBody>(request), connection, reply);
-    case Op::set_function_limits: return set_function_limits(get_body<FunctionLimitsBody>(request));
-    case Op::occupancy: return occupancy(get_body<OccupancyBody>(request), reply);
-    case Op::launch: return launch(get_body<LaunchBody>(request), connection);
+    case Op::pointer_info:
+      return pointer_info(get_body<AddressBody>(request), reply);
+    case Op::copy_to_device:
+      return copy_to_device(get_body<CopyBody>(request), connection);
+    case Op::copy_from_device:
+      return copy_from_device(get_body<CopyBody>(request), connection);
+    case Op::copy_on_device:
+      return copy_on_device(get_body<CopyBody>(request));
+    case Op::fill:
+      return fill(get_body<FillBody>(request));
+    case Op::append_image:
+      return append_image(get_body<BytesBody>(request), connection);
+    case Op::load_image:
+      return load_image(get_body<BytesBody>(request), connection, reply);
+    case Op::unload_module:
+      return unload_module(get_body<ModuleBody>(request));
+    case Op::find_function:
+      return find_function(get_body<ModuleBody>(request), connection, reply);
+    case Op::find_symbol:
+      return find_symbol(get_body<ModuleBody>(request), connection, reply);
+    case Op::set_function_limits:
+      return set_function_limits(get_body<FunctionLimitsBody>(request));
+    case Op::occupancy:
+      return occupancy(get_body<OccupancyBody>(request), reply);
+    case Op::launch:
+      return launch(get_body<LaunchBody>(request), connection);
     case Op::create_stream: {
       const uint64_t id = executor_.create_stream((get_body<StreamBody>(request).flags & 1) != 0);
       if (id == 0) return cuda_error::kOutOfMemory;
       set_body(reply, StreamBody{id, 0, 0, 0});
       return 0;
     }
-    case Op::destroy_stream: return executor_.destroy_stream(get_body<StreamBody>(request).stream);
-    case Op::synchronize_stream: return executor_.synchronize(get_body<StreamBody>(request).stream);
-    case Op::query_stream: return executor_.query(get_body<StreamBody>(request).stream);
+    case Op::destroy_stream:
+      return executor_.destroy_stream(get_body<StreamBody>(request).stream);
+    case Op::synchronize_stream:
+      return executor_.synchronize(get_body<StreamBody>(request).stream);
+    case Op::query_stream:
+      return executor_.query(get_body<StreamBody>(request).stream);
     case Op::create_event: {
       const uint64_t id = executor_.create_event((get_body<StreamBody>(request).flags & 1) == 0);
       if (id == 0) return cuda_error::kOutOfMemory;
       set_body(reply, StreamBody{0, id, 0, 0});
       return 0;
     }
-    case Op::destroy_event: return executor_.destroy_event(get_body<StreamBody>(request).event);
+    case Op::destroy_event:
+      return executor_.destroy_event(get_body<StreamBody>(request).event);
     case Op::record_event: {
       const auto body = get_body<StreamBody>(request);
       return executor_.record(body.event, body.stream);
@@ -189,8 +222,10 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
       const auto body = get_body<StreamBody>(request);
       return executor_.wait_event(body.stream, body.event);
     }
-    case Op::synchronize_event: return executor_.synchronize_event(get_body<StreamBody>(request).event);
-    case Op::query_event: return executor_.query_event(get_body<StreamBody>(request).event);
+    case Op::synchronize_event:
+      return executor_.synchronize_event(get_body<StreamBody>(request).event);
+    case Op::query_event:
+      return executor_.query_event(get_body<StreamBody>(request).event);
     case Op::elapsed_time: {
       const auto body = get_body<ElapsedBody>(request);
       ElapsedReply answer;
@@ -211,7 +246,8 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
       set_body(reply, body);
       return 0;
     }
-    case Op::host_function_done: return executor_.host_function_done(get_body<HostFunctionBody>(request).token);
+    case Op::host_function_done:
+      return executor_.host_function_done(get_body<HostFunctionBody>(request).token);
   }
   return cuda_error::kInvalidValue;
 }

@@ -58,9 +58,9 @@ struct ShimReport {
 };
 
 struct ShimOptions {
-  unsigned max_connections = 256;                   ///< client threads
-  uint64_t max_shared_bytes = 16ull << 30;          ///< pinned and managed memory of one client
-  uint64_t max_image_bytes = 1ull << 30;            ///< one module image
+  unsigned max_connections = 256;           ///< client threads
+  uint64_t max_shared_bytes = 16ull << 30;  ///< pinned and managed memory of one client
+  uint64_t max_image_bytes = 1ull << 30;    ///< one module image
   std::size_t max_modules = 4096, max_functions = 1u << 16;
   /// Called in the executing thread after every launch.
   std::function<void(const emulator::LaunchReport&)> on_launch;
@@ -71,7 +71,8 @@ struct ShimOptions {
 /// The CUDA error number a client sees after a kernel fault (docs/cuda-shim.md has the table).
 int fault_error(std::string_view rule);
 
-/// Everything one client process has: its modules, memory and streams. Requests arrive from one thread per client thread.
+/// Everything one client process has: its modules, memory and streams. Requests arrive from one thread per client
+/// thread.
 class Session {
  public:
   Session(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, const ShimOptions& options, int lost_error);
@@ -150,10 +151,10 @@ class Session {
   mutable std::mutex mutex_;  // guards what follows; never held while the backend executes
   std::map<uint32_t, Module> modules_;
   std::map<uint32_t, Function> functions_;
-  std::map<uint64_t, uint64_t> allocations_;     // address -> bytes
-  std::map<uint64_t, SharedBlock> shared_;       // by address
+  std::map<uint64_t, uint64_t> allocations_;         // address -> bytes
+  std::map<uint64_t, SharedBlock> shared_;           // by address
   std::map<uint64_t, SharedMemory> shared_symbols_;  // by first page
-  std::map<uint64_t, uint64_t> shared_gaps_;     // freed ranges of the shared half of the window
+  std::map<uint64_t, uint64_t> shared_gaps_;         // freed ranges of the shared half of the window
   uint64_t next_shared_ = emulator::kHostSharedBase + (1ull << 21);
   uint64_t shared_bytes_ = 0;
   uint32_t next_id_ = 1;

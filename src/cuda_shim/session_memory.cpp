@@ -26,7 +26,8 @@ void Session::check(const Result<void>& result, const char* what) {
 
 bool Session::may_write(uint64_t address, uint64_t bytes) {
   if (!options_.may_write || options_.may_write(address, bytes)) return true;
-  diagnose("launch.refused-copy", fmt::format("writing {} bytes at {:#x} from the host is not allowed here", bytes, address),
+  diagnose("launch.refused-copy",
+           fmt::format("writing {} bytes at {:#x} from the host is not allowed here", bytes, address),
            "compute outputs on the device");
   return false;
 }
@@ -142,8 +143,8 @@ int Session::share_symbol(const ModuleBody& body, const Connection& connection, 
   if (!symbol) return cuda_error::kNotFound;
   const auto block = backend_.find(symbol->address);
   if (!block) return cuda_error::kNotFound;
-  // Whole pages of the variable's allocation become shared memory at the same address in both processes. Variables of one
-  // allocation are of one module, all the client's own, so nothing of others is exposed.
+  // Whole pages of the variable's allocation become shared memory at the same address in both processes. Variables of
+  // one allocation are of one module, all the client's own, so nothing of others is exposed.
   const uint64_t begin = block->begin / kPageBytes * kPageBytes;
   const uint64_t bytes = round_to_pages(block->end() - begin);
   int error = 0;
@@ -207,7 +208,8 @@ int Session::copy_to_device(const CopyBody& body, const Connection& connection) 
   if (body.wait != 0) return executor_.submit_and_wait(body.stream, [&] { write_rows(staging); });
   // The snapshot of the call: the client may reuse its buffer at once.
   auto copy = std::make_shared<std::vector<std::byte>>(staging, staging + bytes);
-  return executor_.submit(body.stream, [write_rows, copy] { write_rows(copy->data()); }, bytes);
+  return executor_.submit(
+      body.stream, [write_rows, copy] { write_rows(copy->data()); }, bytes);
 }
 
 int Session::copy_from_device(const CopyBody& body, const Connection& connection) {

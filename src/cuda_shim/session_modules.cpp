@@ -25,10 +25,12 @@ tl::expected<std::string, ImageError> image_text(std::span<const std::byte> imag
     auto text = select_ptx(image);
     if (text) return std::move(*text);
     const bool damaged = text.error().message.starts_with("fat binary:");
-    return tl::unexpected(ImageError{damaged ? cuda_error::kInvalidImage : cuda_error::kNoBinary, text.error().message});
+    return tl::unexpected(
+        ImageError{damaged ? cuda_error::kInvalidImage : cuda_error::kNoBinary, text.error().message});
   }
   if (is_elf(image)) {
-    return tl::unexpected(ImageError{cuda_error::kNoBinary, fmt::format("machine code (a cubin) without PTX; {}", kPtxRemedy)});
+    return tl::unexpected(
+        ImageError{cuda_error::kNoBinary, fmt::format("machine code (a cubin) without PTX; {}", kPtxRemedy)});
   }
   std::string text(reinterpret_cast<const char*>(image.data()), image.size());
   text.erase(std::find(text.begin(), text.end(), '\0'), text.end());
@@ -43,7 +45,8 @@ uint64_t product(const uint32_t (&values)[3]) { return uint64_t{values[0]} * val
 }  // namespace
 
 int Session::append_image(const BytesBody& body, Connection& connection) {
-  if (body.bytes == 0 || body.bytes > kStagingBytes || connection.image.size() + body.bytes > options_.max_image_bytes) {
+  if (body.bytes == 0 || body.bytes > kStagingBytes ||
+      connection.image.size() + body.bytes > options_.max_image_bytes) {
     return cuda_error::kInvalidValue;
   }
   const std::byte* staging = connection.staging.view().data();
@@ -193,27 +196,29 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
   if (product(body.grid) == 0 || body.grid[0] > Limits::kMaxGridX || body.grid[1] > Limits::kMaxGridYZ ||
       body.grid[2] > Limits::kMaxGridYZ) {
     return refuse(cuda_error::kInvalidValue,
-                  fmt::format("grid {}x{}x{} is not within 1..2147483647 x 1..65535 x 1..65535", body.grid[0], body.grid[1],
-                              body.grid[2]),
+                  fmt::format("grid {}x{}x{} is not within 1..2147483647 x 1..65535 x 1..65535", body.grid[0],
+                              body.grid[1], body.grid[2]),
                   "");
   }
   if (threads == 0 || body.block[0] > 1024 || body.block[1] > 1024 || body.block[2] > 64 ||
       threads > Limits::kMaxThreadsPerBlock) {
     return refuse(cuda_error::kInvalidValue,
-                  fmt::format("block {}x{}x{} is empty or exceeds 1024x1024x64 or 1024 threads", body.block[0], body.block[1],
-                              body.block[2]),
+                  fmt::format("block {}x{}x{} is empty or exceeds 1024x1024x64 or 1024 threads", body.block[0],
+                              body.block[1], body.block[2]),
                   "");
   }
   if (threads > function.attributes.max_threads_per_block) {
-    return refuse(cuda_error::kInvalidValue,
-                  fmt::format("{} threads per block, the kernel allows {}", threads, function.attributes.max_threads_per_block),
-                  "launch fewer threads or change __launch_bounds__");
+    return refuse(
+        cuda_error::kInvalidValue,
+        fmt::format("{} threads per block, the kernel allows {}", threads, function.attributes.max_threads_per_block),
+        "launch fewer threads or change __launch_bounds__");
   }
   if (body.dynamic_shared_bytes > function.max_dynamic_shared_bytes) {
-    return refuse(cuda_error::kInvalidValue,
-                  fmt::format("{} bytes of dynamic shared memory, {} are allowed (with {} static)", body.dynamic_shared_bytes,
-                              function.max_dynamic_shared_bytes, function.attributes.static_shared_bytes),
-                  "opt in with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)");
+    return refuse(
+        cuda_error::kInvalidValue,
+        fmt::format("{} bytes of dynamic shared memory, {} are allowed (with {} static)", body.dynamic_shared_bytes,
+                    function.max_dynamic_shared_bytes, function.attributes.static_shared_bytes),
+        "opt in with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)");
   }
   const uint32_t(&required)[3] = function.attributes.required_cluster;
   uint32_t cluster[3] = {body.cluster[0], body.cluster[1], body.cluster[2]};
@@ -225,8 +230,8 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
     if (product(cluster) == 0) std::fill_n(cluster, 3, 1u);
   } else if (product(required) != 0 && !std::equal(cluster, cluster + 3, required)) {
     return refuse(cuda_error::kInvalidClusterSize,
-                  fmt::format("cluster {}x{}x{} at the launch, {}x{}x{} in the kernel", cluster[0], cluster[1], cluster[2],
-                              required[0], required[1], required[2]),
+                  fmt::format("cluster {}x{}x{} at the launch, {}x{}x{} in the kernel", cluster[0], cluster[1],
+                              cluster[2], required[0], required[1], required[2]),
                   "launch with the kernel's cluster dimensions");
   }
   const uint64_t size = product(cluster);
@@ -282,7 +287,8 @@ int Session::launch(const LaunchBody& body, const Connection& connection) {
   request.stream = body.stream;
   const uint64_t held = sizeof request + body.parameter_bytes + function.name.size();
   return executor_.submit(
-      body.stream, [this, request = std::move(request), name = std::move(function.name)] { run_launch(request, name); }, held);
+      body.stream, [this, request = std::move(request), name = std::move(function.name)] { run_launch(request, name); },
+      held);
 }
 
 void Session::run_launch(const emulator::LaunchRequest& request, const std::string& name) {
@@ -303,7 +309,7 @@ void Session::run_launch(const emulator::LaunchRequest& request, const std::stri
       report_.fault_kernel = name;
       if (report->fault->rule.starts_with("unsupported.")) {
         report_.unsupported.insert(report->fault->place.instruction.empty() ? report->fault->rule
-                                                                             : report->fault->place.instruction);
+                                                                            : report->fault->place.instruction);
       }
     }
   }

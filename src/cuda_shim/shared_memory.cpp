@@ -34,7 +34,9 @@ Result<SharedMemory> SharedMemory::create(uint64_t bytes) {
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, 0)), data_(std::exchange(other.data_, nullptr)),
+    : fd_(std::move(other.fd_)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      data_(std::exchange(other.data_, nullptr)),
       fixed_(other.fixed_) {}
 
 SharedMemory::~SharedMemory() {
@@ -49,7 +51,8 @@ SharedMemory::~SharedMemory() {
 Result<void> SharedMemory::map(uint64_t address) {
   void* wanted = reinterpret_cast<void*>(address);
   void* got = ::mmap(wanted, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | (address != 0 ? MAP_FIXED : 0), fd_.get(), 0);
-  if (got == MAP_FAILED) return infrastructure_error("cannot map {} bytes of shared memory: {}", bytes_, std::strerror(errno));
+  if (got == MAP_FAILED)
+    return infrastructure_error("cannot map {} bytes of shared memory: {}", bytes_, std::strerror(errno));
   data_ = static_cast<std::byte*>(got);
   fixed_ = address != 0;
   return {};

@@ -26,8 +26,8 @@ class OwnedFd {
   int fd_ = -1;
 };
 
-/// Anonymous shared memory whose size is sealed, so that the process it is handed to cannot shrink it and make accesses here
-/// fault. Page granular.
+/// Anonymous shared memory whose size is sealed, so that the process it is handed to cannot shrink it and make accesses
+/// here fault. Page granular.
 class SharedMemory {
  public:
   static Result<SharedMemory> create(uint64_t bytes);
@@ -35,8 +35,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  /// Maps it, at `address` if that is not 0 (replacing what is mapped there). The mapping goes away with the object; one at a
-  /// chosen address is replaced by inaccessible pages, so that a reserved window stays reserved.
+  /// Maps it, at `address` if that is not 0 (replacing what is mapped there). The mapping goes away with the object;
+  /// one at a chosen address is replaced by inaccessible pages, so that a reserved window stays reserved.
   Result<void> map(uint64_t address = 0);
   /// The same memory, mapped at `address` instead.
   static Result<SharedMemory> remap(SharedMemory memory, uint64_t address);

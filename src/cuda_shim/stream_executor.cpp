@@ -8,7 +8,8 @@
 namespace ptxbench::cuda_shim {
 namespace {
 
-// A hostile client could queue copies until the trusted process runs out of memory; beyond these bounds submitting waits.
+// A hostile client could queue copies until the trusted process runs out of memory; beyond these bounds submitting
+// waits.
 constexpr uint64_t kMaxQueuedBytes = 256ull << 20;
 constexpr uint64_t kMaxQueuedOperations = 16384;
 constexpr std::size_t kMaxStreams = 4096, kMaxEvents = 1u << 20;
@@ -59,7 +60,8 @@ int StreamExecutor::enqueue(Lock& lock, uint64_t stream, Operation operation, ui
   };
   if (live() == nullptr) return cuda_error::kInvalidHandle;
   const int waited = wait(lock, [&] {
-    return queued_operations_ < kMaxQueuedOperations && (queued_bytes_ == 0 || queued_bytes_ + operation.bytes <= kMaxQueuedBytes);
+    return queued_operations_ < kMaxQueuedOperations &&
+           (queued_bytes_ == 0 || queued_bytes_ + operation.bytes <= kMaxQueuedBytes);
   });
   if (waited != 0) return waited;
   Stream* target = live();
@@ -207,7 +209,8 @@ int StreamExecutor::elapsed(uint64_t start, uint64_t end, double& milliseconds) 
     if (!event.timing || event.record == nullptr) return cuda_error::kInvalidHandle;
   }
   if (!first->second.record->done || !second->second.record->done) return cuda_error::kNotReady;
-  milliseconds = std::chrono::duration<double, std::milli>(second->second.record->time - first->second.record->time).count();
+  milliseconds =
+      std::chrono::duration<double, std::milli>(second->second.record->time - first->second.record->time).count();
   return cuda_error::kSuccess;
 }
 

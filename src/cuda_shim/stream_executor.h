@@ -12,9 +12,10 @@
 
 namespace ptxbench::cuda_shim {
 
-/// Streams and events of one client. One thread executes all work, one piece at a time: of the streams whose oldest piece may
-/// run it takes the piece submitted first. Rules of CUDA's streams: work of one stream runs in order; the legacy default
-/// stream (0) waits for all earlier work of blocking streams and holds up their later work; non-blocking streams are free of it.
+/// Streams and events of one client. One thread executes all work, one piece at a time: of the streams whose oldest
+/// piece may run it takes the piece submitted first. Rules of CUDA's streams: work of one stream runs in order; the
+/// legacy default stream (0) waits for all earlier work of blocking streams and holds up their later work; non-blocking
+/// streams are free of it.
 ///
 /// Methods return CUDA error numbers (protocol.h). Thread safe.
 class StreamExecutor {
@@ -34,7 +35,8 @@ class StreamExecutor {
 
   /// `bytes` is what the work holds on to; submitting waits while the queues hold too much.
   int submit(uint64_t stream, Work work, uint64_t bytes = 0);
-  /// Returns after this piece of work, and so after all that precedes it in the stream. Work is skipped when the context is lost.
+  /// Returns after this piece of work, and so after all that precedes it in the stream. Work is skipped when the
+  /// context is lost.
   int submit_and_wait(uint64_t stream, Work work);
   int synchronize(uint64_t stream);
   int synchronize_all();
@@ -53,8 +55,8 @@ class StreamExecutor {
     uint64_t token = 0;
     int status = 0;
   };
-  /// Queues a function of the client: when the stream reaches it, next_host_function hands it out, and the stream goes on after
-  /// host_function_done. With `always` it is handed out even when the context is lost.
+  /// Queues a function of the client: when the stream reaches it, next_host_function hands it out, and the stream goes
+  /// on after host_function_done. With `always` it is handed out even when the context is lost.
   int host_function(uint64_t stream, uint64_t token, bool always);
   /// Waits; false once the executor closes.
   bool next_host_function(HostFunction& out);
@@ -64,8 +66,8 @@ class StreamExecutor {
   void lose(int error);
   int lost() const;
 
-  /// The client is gone: host functions count as done. With `finish` the remaining work runs, else it is dropped. Returns when
-  /// the thread has ended; the piece that is running is not interrupted.
+  /// The client is gone: host functions count as done. With `finish` the remaining work runs, else it is dropped.
+  /// Returns when the thread has ended; the piece that is running is not interrupted.
   void close(bool finish);
   /// Like close(false), but returns at once.
   void abandon();

@@ -32,7 +32,8 @@ void report_fault(int, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   if (address >= g_window_base && address - g_window_base < g_window_bytes) {
     static const char kText[] =
-        "ptxbench: memory.host-access: host code touched device memory; copy with cudaMemcpy, or use cudaMallocManaged or "
+        "ptxbench: memory.host-access: host code touched device memory; copy with cudaMemcpy, or use cudaMallocManaged "
+        "or "
         "cudaMallocHost memory\n";
     [[maybe_unused]] const ssize_t ignored = ::write(2, kText, sizeof kText - 1);
     if (t_channel != nullptr) t_channel->call(Op::report_host_access, AddressBody{address, 0, 0});
@@ -45,7 +46,8 @@ void report_fault(int, siginfo_t* info, void*) {
 
 void install_fault_handler() {
   struct sigaction present {};
-  if (::sigaction(SIGSEGV, nullptr, &present) != 0 || (present.sa_flags & SA_SIGINFO) != 0 || present.sa_handler != SIG_DFL) {
+  if (::sigaction(SIGSEGV, nullptr, &present) != 0 || (present.sa_flags & SA_SIGINFO) != 0 ||
+      present.sa_handler != SIG_DFL) {
     return;
   }
   struct sigaction ours {};
@@ -75,7 +77,8 @@ void complain(const std::string& text) {
 
 void stop_unsupported(const char* name) {
   std::fflush(nullptr);
-  complain(std::string("unsupported.host-call: ") + name + " is not modelled by the emulated device; the program stops here");
+  complain(std::string("unsupported.host-call: ") + name +
+           " is not modelled by the emulated device; the program stops here");
   int error = 0;
   if (Channel* channel = Channel::get(error); channel != nullptr) {
     const std::size_t bytes = std::strlen(name);
@@ -102,7 +105,8 @@ Channel* Channel::connect_new(int& error) {
   address.sun_family = AF_UNIX;
   if (path == nullptr || std::strlen(path) >= sizeof address.sun_path) {
     static std::atomic<bool> told{false};
-    if (!told.exchange(true)) complain("no emulated device here: run the program with `ptxbench emulate -- PROGRAM ARGS...`");
+    if (!told.exchange(true))
+      complain("no emulated device here: run the program with `ptxbench emulate -- PROGRAM ARGS...`");
     error = kNoDevice;
     return nullptr;
   }
@@ -147,7 +151,8 @@ Channel* Channel::get(int& error) {
   if (!g_prepared) {
     g_keeper = connect_new(error);
     if (g_keeper == nullptr) return nullptr;
-    // A key's destructor runs for threads that end, but not at exit: calls from static destructors still find a channel.
+    // A key's destructor runs for threads that end, but not at exit: calls from static destructors still find a
+    // channel.
     ::pthread_key_create(&g_key, [](void* channel) {
       delete static_cast<Channel*>(channel);
       t_channel = nullptr;

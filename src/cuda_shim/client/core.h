@@ -9,16 +9,18 @@
 
 #include "cuda_shim/protocol.h"
 
-/// What the runtime and the driver library share: the connection to the device, memory, modules, kernels, streams. It lives in
-/// libcuda.so.1; libcudart.so.13 links to that. Functions return CUDA error numbers and never throw.
+/// What the runtime and the driver library share: the connection to the device, memory, modules, kernels, streams. It
+/// lives in libcuda.so.1; libcudart.so.13 links to that. Functions return CUDA error numbers and never throw.
 namespace ptxbench::cuda_shim::client {
 
-/// Prints "ptxbench: unsupported.host-call: NAME", tells the server, ends the process. Nothing unmodelled may seem to succeed.
+/// Prints "ptxbench: unsupported.host-call: NAME", tells the server, ends the process. Nothing unmodelled may seem to
+/// succeed.
 [[noreturn]] void stop_unsupported(const char* name);
 /// A line on standard error, prefixed with "ptxbench: ".
 void complain(const std::string& text);
 
-// --- connection -------------------------------------------------------------------------------------------------------
+// --- connection
+// -------------------------------------------------------------------------------------------------------
 
 /// Exit status of a process stopped by stop_unsupported.
 inline constexpr int kUnsupportedExit = 121;
@@ -65,7 +67,8 @@ int simple_call(Op op, const Body& body, bool synchronizes = false) {
 
 uint64_t device_memory_bytes();
 
-// --- memory -----------------------------------------------------------------------------------------------------------
+// --- memory
+// -----------------------------------------------------------------------------------------------------------
 
 int allocate(std::size_t bytes, void** out);
 int free_device(void* pointer);
@@ -101,17 +104,18 @@ struct Copy2D {
 enum class CopyKind { host_to_host, host_to_device, device_to_host, device_to_device, any };
 int copy(const Copy2D& what, CopyKind kind, uint64_t stream, bool wait);
 /// `width` counts values.
-int fill(void* destination, std::size_t pitch, uint32_t value, unsigned value_bytes, std::size_t width, std::size_t height,
-         uint64_t stream, bool wait);
+int fill(void* destination, std::size_t pitch, uint32_t value, unsigned value_bytes, std::size_t width,
+         std::size_t height, uint64_t stream, bool wait);
 
-// --- modules ----------------------------------------------------------------------------------------------------------
+// --- modules
+// ----------------------------------------------------------------------------------------------------------
 
 struct Kernel;
 
 /// Code registered by a fat binary or loaded by a module call; sent to the device when something in it is first needed.
 struct Module {
-  const void* data = nullptr;  ///< a fat binary's container, owned by the program
-  std::vector<std::byte> copy; ///< an image that was handed over
+  const void* data = nullptr;   ///< a fat binary's container, owned by the program
+  std::vector<std::byte> copy;  ///< an image that was handed over
   ImageKind kind = ImageKind::any;
   bool needs_linking = false;  ///< relocatable device code
   std::mutex mutex;
@@ -141,7 +145,8 @@ struct Kernel {
   int set_non_portable(bool allowed);
 };
 
-/// Copies an image of the kinds cuModuleLoadData takes (a wrapper, a container, PTX text, a cubin); false if it is none.
+/// Copies an image of the kinds cuModuleLoadData takes (a wrapper, a container, PTX text, a cubin); false if it is
+/// none.
 bool adopt_image(Module& module, const void* image);
 bool read_image(Module& module, const char* path);
 Module* add_module(std::unique_ptr<Module> module);
@@ -156,22 +161,25 @@ int find_symbol(Module& module, const std::string& name, uint64_t& address, uint
 int share_symbol(Module& module, const std::string& name, uint64_t& address, uint64_t& bytes);
 int occupancy(Kernel& kernel, unsigned block_threads, std::size_t dynamic_shared, unsigned& blocks);
 /// Clusters of `blocks` blocks the whole device holds at once.
-int active_clusters(Kernel& kernel, unsigned block_threads, std::size_t dynamic_shared, unsigned blocks, unsigned& clusters);
+int active_clusters(Kernel& kernel, unsigned block_threads, std::size_t dynamic_shared, unsigned blocks,
+                    unsigned& clusters);
 
 struct Launch {
   unsigned grid[3]{1, 1, 1}, block[3]{1, 1, 1}, cluster[3]{};
   std::size_t dynamic_shared = 0;
   uint64_t stream = 0;
   uint32_t flags = 0;
-  void* const* arguments = nullptr;      ///< one pointer per parameter, or
-  const void* packed = nullptr;          ///< all of them, laid out
+  void* const* arguments = nullptr;  ///< one pointer per parameter, or
+  const void* packed = nullptr;      ///< all of them, laid out
   std::size_t packed_bytes = 0;
 };
 int launch(Kernel& kernel, const Launch& what);
 
-// --- streams and events -----------------------------------------------------------------------------------------------
+// --- streams and events
+// -----------------------------------------------------------------------------------------------
 
-/// While one of these lives in a thread, the null stream there means the thread's own (the _ptsz and _ptds entry points).
+/// While one of these lives in a thread, the null stream there means the thread's own (the _ptsz and _ptds entry
+/// points).
 class PerThreadDefault {
  public:
   PerThreadDefault();
@@ -205,7 +213,8 @@ struct HostCallback {
 };
 int add_host_callback(const void* stream, const HostCallback& callback);
 
-// --- the device's description -------------------------------------------------------------------------------------------
+// --- the device's description
+// -------------------------------------------------------------------------------------------
 
 inline constexpr char kDeviceName[] = "NVIDIA H100 80GB HBM3";
 inline constexpr int kCudaVersion = 13000;

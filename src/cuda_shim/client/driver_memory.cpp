@@ -17,8 +17,8 @@ CUresult copy_bytes(void* to, const void* from, size_t count, CopyKind kind, CUs
   return result(copy({to, from, count, count, count, 1}, kind, id, wait));
 }
 
-CUresult fill_values(CUdeviceptr to, size_t pitch, uint32_t value, unsigned bytes, size_t width, size_t height, CUstream stream,
-                     bool wait) {
+CUresult fill_values(CUdeviceptr to, size_t pitch, uint32_t value, unsigned bytes, size_t width, size_t height,
+                     CUstream stream, bool wait) {
   uint64_t id = 0;
   if (const int error = decode_stream(stream, id); error != 0) return result(error);
   return result(fill(host(to), pitch, value, bytes, width, height, id, wait));
@@ -36,9 +36,10 @@ CUresult copy_2d(const CUDA_MEMCPY2D* what, CUstream stream, bool wait) {
   const size_t to_pitch = what->dstPitch != 0 ? what->dstPitch : what->WidthInBytes;
   uint64_t id = 0;
   if (const int error = decode_stream(stream, id); error != 0) return result(error);
-  return result(copy({to + what->dstY * to_pitch + what->dstXInBytes, from + what->srcY * from_pitch + what->srcXInBytes, to_pitch,
-                      from_pitch, what->WidthInBytes, what->Height},
-                     CopyKind::any, id, wait));
+  return result(
+      copy({to + what->dstY * to_pitch + what->dstXInBytes, from + what->srcY * from_pitch + what->srcXInBytes,
+            to_pitch, from_pitch, what->WidthInBytes, what->Height},
+           CopyKind::any, id, wait));
 }
 
 }  // namespace
@@ -88,7 +89,9 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned flags) {
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
   return result(allocate_shared(bytes, SharedKind::managed, flags, as_output(out)));
 }
-CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) { return result(register_host(pointer, bytes, flags)); }
+CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
+  return result(register_host(pointer, bytes, flags));
+}
 CUresult cuMemHostUnregister(void* pointer) { return result(unregister_host(pointer)); }
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* out, void* pointer, unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -113,11 +116,14 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   if (info.place == MemoryPlace::pageable) return CUDA_ERROR_INVALID_VALUE;
   const bool is_host = info.place == MemoryPlace::pinned || info.place == MemoryPlace::registered;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return cuCtxGetCurrent(static_cast<CUcontext*>(data));
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return cuCtxGetCurrent(static_cast<CUcontext*>(data));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       *static_cast<unsigned*>(data) = is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *static_cast<CUdeviceptr*>(data) = info.device_address; return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      *static_cast<CUdeviceptr*>(data) = info.device_address;
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (info.host_pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
       *static_cast<void**>(data) = info.host_pointer;
@@ -125,12 +131,23 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       *static_cast<unsigned*>(data) = info.place == MemoryPlace::managed ? 1 : 0;
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data) = 0; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *static_cast<CUdeviceptr*>(data) = info.begin; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *static_cast<size_t*>(data) = info.bytes; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_MAPPED: *static_cast<char*>(data) = 1; return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *static_cast<unsigned long long*>(data) = info.begin; return CUDA_SUCCESS;
-    default: stop_unsupported(("cuPointerGetAttribute " + std::to_string(attribute)).c_str());
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *static_cast<int*>(data) = 0;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      *static_cast<CUdeviceptr*>(data) = info.begin;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      *static_cast<size_t*>(data) = info.bytes;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      *static_cast<char*>(data) = 1;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      *static_cast<unsigned long long*>(data) = info.begin;
+      return CUDA_SUCCESS;
+    default:
+      stop_unsupported(("cuPointerGetAttribute " + std::to_string(attribute)).c_str());
   }
 }
 
@@ -162,9 +179,15 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what) { return copy_2d(what, nullptr, t
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what) { return copy_2d(what, nullptr, true); }
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream) { return copy_2d(what, stream, false); }
 
-CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) { return fill_values(to, 0, value, 1, count, 1, nullptr, true); }
-CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) { return fill_values(to, 0, value, 2, count, 1, nullptr, true); }
-CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) { return fill_values(to, 0, value, 4, count, 1, nullptr, true); }
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
+  return fill_values(to, 0, value, 1, count, 1, nullptr, true);
+}
+CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) {
+  return fill_values(to, 0, value, 2, count, 1, nullptr, true);
+}
+CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) {
+  return fill_values(to, 0, value, 4, count, 1, nullptr, true);
+}
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
   return fill_values(to, 0, value, 1, count, 1, stream, false);
 }
@@ -187,13 +210,15 @@ CUresult cuMemsetD2D32(CUdeviceptr to, size_t pitch, unsigned value, size_t widt
 // Tensor maps are made on the host and never touch the device.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank, void* address,
                                 const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                                const cuuint32_t* element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill_kind) {
+                                const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                CUtensorMapFloatOOBfill fill_kind) {
   static_assert(sizeof(cuuint64_t) == sizeof(uint64_t));
   const auto encoded = ptxbench::emulator::encode_tiled(
-      out, static_cast<uint32_t>(type), rank, reinterpret_cast<uint64_t>(address), reinterpret_cast<const uint64_t*>(dims),
-      reinterpret_cast<const uint64_t*>(strides), box, element_strides, static_cast<uint32_t>(interleave),
-      static_cast<uint32_t>(swizzle), static_cast<uint32_t>(promotion), static_cast<uint32_t>(fill_kind));
+      out, static_cast<uint32_t>(type), rank, reinterpret_cast<uint64_t>(address),
+      reinterpret_cast<const uint64_t*>(dims), reinterpret_cast<const uint64_t*>(strides), box, element_strides,
+      static_cast<uint32_t>(interleave), static_cast<uint32_t>(swizzle), static_cast<uint32_t>(promotion),
+      static_cast<uint32_t>(fill_kind));
   if (encoded) return CUDA_SUCCESS;
   // The real driver only says "invalid argument"; which one is the difference between a minute and a day.
   complain(encoded.error().message);

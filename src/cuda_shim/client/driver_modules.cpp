@@ -65,23 +65,54 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* h
   if (const int error = need_kernel(handle, kernel); error != 0) return result(error);
   const auto& info = kernel->info;
   switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = static_cast<int>(info.max_threads_per_block); break;
-    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(info.static_shared_bytes); break;
-    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = static_cast<int>(info.constant_bytes); break;
-    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(info.local_bytes); break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = static_cast<int>(info.registers); break;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = static_cast<int>(info.max_threads_per_block);
+      break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(info.static_shared_bytes);
+      break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = static_cast<int>(info.constant_bytes);
+      break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = static_cast<int>(info.local_bytes);
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = static_cast<int>(info.registers);
+      break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = 90; break;
-    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA: *value = 0; break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = static_cast<int>(kernel->max_dynamic_shared); break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = kernel->carveout; break;
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = info.required_cluster[0] != 0 ? 1 : 0; break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = static_cast<int>(info.required_cluster[0]); break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = static_cast<int>(info.required_cluster[1]); break;
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = static_cast<int>(info.required_cluster[2]); break;
-    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = kernel->non_portable ? 1 : 0; break;
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = kernel->cluster_policy; break;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = 90;
+      break;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+      *value = 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(kernel->max_dynamic_shared);
+      break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = kernel->carveout;
+      break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+      *value = info.required_cluster[0] != 0 ? 1 : 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+      *value = static_cast<int>(info.required_cluster[0]);
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+      *value = static_cast<int>(info.required_cluster[1]);
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      *value = static_cast<int>(info.required_cluster[2]);
+      break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      *value = kernel->non_portable ? 1 : 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      *value = kernel->cluster_policy;
+      break;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }
@@ -91,14 +122,19 @@ CUresult set_attribute(const void* handle, CUfunction_attribute attribute, int v
   if (const int error = need_kernel(handle, kernel); error != 0) return result(error);
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      return value < 0 ? CUDA_ERROR_INVALID_VALUE : result(kernel->set_max_dynamic_shared(static_cast<uint32_t>(value)));
+      return value < 0 ? CUDA_ERROR_INVALID_VALUE
+                       : result(kernel->set_max_dynamic_shared(static_cast<uint32_t>(value)));
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
       kernel->carveout = value;
       return CUDA_SUCCESS;
-    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: return result(kernel->set_non_portable(value != 0));
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: kernel->cluster_policy = value; return CUDA_SUCCESS;
-    default: ptxbench_unsupported_call(("cuFuncSetAttribute " + std::to_string(attribute)).c_str());
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      return result(kernel->set_non_portable(value != 0));
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      kernel->cluster_policy = value;
+      return CUDA_SUCCESS;
+    default:
+      ptxbench_unsupported_call(("cuFuncSetAttribute " + std::to_string(attribute)).c_str());
   }
 }
 
@@ -144,7 +180,8 @@ CUresult cuModuleLoadData(CUmodule* out, const void* image) { return load_image(
 CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned count, CUjit_option* options, void** values) {
   // Logs are the only outputs among the options: say that they are empty.
   for (unsigned i = 0; i < count && options != nullptr && values != nullptr; ++i) {
-    if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) values[i] = nullptr;
+    if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES || options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      values[i] = nullptr;
   }
   return load_image(out, image);
 }
@@ -153,7 +190,9 @@ CUresult cuModuleUnload(CUmodule handle) {
   Module* module = as_module(handle);
   return module == nullptr ? CUDA_ERROR_INVALID_HANDLE : result(unload(module));
 }
-CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) { return find_kernel_in(out, module, name); }
+CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
+  return find_kernel_in(out, module, name);
+}
 CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
   return find_global(address, bytes, module, name);
 }
@@ -162,15 +201,18 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   *mode = CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
-CUresult cuLibraryLoadData(CUlibrary* out, const void* image, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned) {
+CUresult cuLibraryLoadData(CUlibrary* out, const void* image, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
+                           unsigned) {
   return load_image(out, image);
 }
-CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
-                               unsigned) {
+CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                               void**, unsigned) {
   return load_file(out, path);
 }
 CUresult cuLibraryUnload(CUlibrary handle) { return cuModuleUnload(reinterpret_cast<CUmodule>(handle)); }
-CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary library, const char* name) { return find_kernel_in(out, library, name); }
+CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary library, const char* name) {
+  return find_kernel_in(out, library, name);
+}
 CUresult cuLibraryGetModule(CUmodule* out, CUlibrary library) {
   if (as_module(library) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *out = reinterpret_cast<CUmodule>(library);
@@ -194,7 +236,9 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache, CUdevice) {
   return as_kernel(kernel) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
-CUresult cuKernelGetName(const char** name, CUkernel kernel) { return cuFuncGetName(name, reinterpret_cast<CUfunction>(kernel)); }
+CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+  return cuFuncGetName(name, reinterpret_cast<CUfunction>(kernel));
+}
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
   return parameter_info(kernel, index, offset, size);
 }
@@ -229,21 +273,37 @@ CUresult cuFuncLoad(CUfunction function) {
   return result(need_kernel(function, kernel));
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                        unsigned block_z, unsigned shared, CUstream stream, void** parameters, void** extra) {
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters,
+                        void** extra) {
   Launch what{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, 0, 0, nullptr, nullptr, 0};
   return launch_function(function, what, stream, parameters, extra);
 }
-CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                   unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters) {
-  Launch what{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, 0, ptxbench::cuda_shim::kLaunchCooperative,
-              nullptr, nullptr, 0};
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                                   CUstream stream, void** parameters) {
+  Launch what{{grid_x, grid_y, grid_z},
+              {block_x, block_y, block_z},
+              {},
+              shared,
+              0,
+              ptxbench::cuda_shim::kLaunchCooperative,
+              nullptr,
+              nullptr,
+              0};
   return launch_function(function, what, stream, parameters, nullptr);
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) return CUDA_ERROR_INVALID_VALUE;
-  Launch what{{config->gridDimX, config->gridDimY, config->gridDimZ}, {config->blockDimX, config->blockDimY, config->blockDimZ},
-              {}, config->sharedMemBytes, 0, 0, nullptr, nullptr, 0};
+  Launch what{{config->gridDimX, config->gridDimY, config->gridDimZ},
+              {config->blockDimX, config->blockDimY, config->blockDimZ},
+              {},
+              config->sharedMemBytes,
+              0,
+              0,
+              nullptr,
+              nullptr,
+              0};
   CUevent completion = nullptr;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config->attrs[i];
@@ -257,10 +317,15 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
         if (attribute.value.cooperative != 0) what.flags |= ptxbench::cuda_shim::kLaunchCooperative;
         break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-        if (attribute.value.programmaticStreamSerializationAllowed != 0) what.flags |= ptxbench::cuda_shim::kLaunchProgrammatic;
+        if (attribute.value.programmaticStreamSerializationAllowed != 0)
+          what.flags |= ptxbench::cuda_shim::kLaunchProgrammatic;
         break;
-      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: completion = attribute.value.programmaticEvent.event; break;
-      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: completion = attribute.value.launchCompletionEvent.event; break;
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+        completion = attribute.value.programmaticEvent.event;
+        break;
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+        completion = attribute.value.launchCompletionEvent.event;
+        break;
       // Hints about speed: no effect on results.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -273,7 +338,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
         break;
-      default: ptxbench_unsupported_call(("cuLaunchKernelEx with launch attribute " + std::to_string(attribute.id)).c_str());
+      default:
+        ptxbench_unsupported_call(("cuLaunchKernelEx with launch attribute " + std::to_string(attribute.id)).c_str());
     }
   }
   const CUresult launched = launch_function(function, what, config->hStream, parameters, extra);
@@ -281,10 +347,11 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   return result(record_event(completion, config->hStream));
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads, size_t shared,
-                                                              unsigned flags) {
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads,
+                                                              size_t shared, unsigned flags) {
   Kernel* kernel = nullptr;
-  if (blocks == nullptr || threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) return CUDA_ERROR_INVALID_VALUE;
+  if (blocks == nullptr || threads <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (const int error = need_kernel(function, kernel); error != 0) return result(error);
   unsigned count = 0;
   const int error = occupancy(*kernel, static_cast<unsigned>(threads), shared, count);
@@ -294,10 +361,12 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfun
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t shared) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
 }
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
-                                                   size_t shared, int limit, unsigned flags) {
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
+                                                   CUoccupancyB2DSize shared_of, size_t shared, int limit,
+                                                   unsigned flags) {
   Kernel* kernel = nullptr;
-  if (grid == nullptr || block == nullptr || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) return CUDA_ERROR_INVALID_VALUE;
+  if (grid == nullptr || block == nullptr || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (const int error = need_kernel(function, kernel); error != 0) return result(error);
   int top = static_cast<int>(kernel->info.max_threads_per_block);
   if (limit > 0) top = std::min(top, limit);
@@ -314,24 +383,24 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunc
   *grid = best_count * 132;
   return CUDA_SUCCESS;
 }
-CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared,
-                                          int limit) {
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
+                                          size_t shared, int limit) {
   return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_of, shared, limit, 0);
 }
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, const CUlaunchConfig* config) {
   Kernel* kernel = nullptr;
   if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (const int error = need_kernel(function, kernel); error != 0) return result(error);
-  unsigned blocks = std::max(1u, kernel->info.required_cluster[0] * kernel->info.required_cluster[1] *
-                                     kernel->info.required_cluster[2]);
+  unsigned blocks = std::max(
+      1u, kernel->info.required_cluster[0] * kernel->info.required_cluster[1] * kernel->info.required_cluster[2]);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
     const auto& dim = config->attrs[i].value.clusterDim;
     blocks = dim.x * dim.y * dim.z;
   }
   unsigned count = 0;
-  const int error = active_clusters(*kernel, config->blockDimX * config->blockDimY * config->blockDimZ, config->sharedMemBytes,
-                                    blocks, count);
+  const int error = active_clusters(*kernel, config->blockDimX * config->blockDimY * config->blockDimZ,
+                                    config->sharedMemBytes, blocks, count);
   *clusters = static_cast<int>(count);
   return result(error);
 }

@@ -36,17 +36,20 @@ uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(poi
 void* pointer_to(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 template <class Map>
-typename Map::mapped_type* find_around(Map& map, uint64_t address, uint64_t (*bytes)(const typename Map::mapped_type&)) {
+typename Map::mapped_type* find_around(Map& map, uint64_t address,
+                                       uint64_t (*bytes)(const typename Map::mapped_type&)) {
   auto after = map.upper_bound(address);
   if (after == map.begin()) return nullptr;
   --after;
   return address - after->first < bytes(after->second) ? &after->second : nullptr;
 }
 Shared* shared_around(uint64_t address) {
-  return find_around(g_shared, address, +[](const Shared& block) { return block.bytes; });
+  return find_around(
+      g_shared, address, +[](const Shared& block) { return block.bytes; });
 }
 Registered* registered_around(uint64_t address) {
-  return find_around(g_registered, address, +[](const Registered& block) { return block.host_bytes; });
+  return find_around(
+      g_registered, address, +[](const Registered& block) { return block.host_bytes; });
 }
 
 /// Asks for a shared block and maps it at the address the server chose (or not at all).
@@ -116,10 +119,11 @@ int copy_up(const Copy2D& what, uint64_t destination, uint64_t stream, bool wait
   bool output = false;
   error = for_pieces(what, [&](std::size_t row, std::size_t column, std::size_t width, std::size_t rows) {
     const auto* from = static_cast<const std::byte*>(what.source) + row * what.source_pitch + column;
-    for (std::size_t r = 0; r < rows; ++r) std::memcpy(channel->staging() + r * width, from + r * what.source_pitch, width);
-    const Reply reply = channel->call(
-        Op::copy_to_device, CopyBody{destination + row * what.destination_pitch + column, 0, width, rows,
-                                     what.destination_pitch, 0, stream, wait ? 1u : 0u});
+    for (std::size_t r = 0; r < rows; ++r)
+      std::memcpy(channel->staging() + r * width, from + r * what.source_pitch, width);
+    const Reply reply =
+        channel->call(Op::copy_to_device, CopyBody{destination + row * what.destination_pitch + column, 0, width, rows,
+                                                   what.destination_pitch, 0, stream, wait ? 1u : 0u});
     output = (reply.flags & kReplyOutputWaits) != 0;
     return reply.error;
   });
@@ -133,11 +137,12 @@ int copy_down(const Copy2D& what, uint64_t source, uint64_t stream) {
   if (channel == nullptr) return error;
   bool output = false;
   error = for_pieces(what, [&](std::size_t row, std::size_t column, std::size_t width, std::size_t rows) {
-    const Reply reply = channel->call(Op::copy_from_device, CopyBody{0, source + row * what.source_pitch + column, width, rows,
-                                                                     0, what.source_pitch, stream, 1});
+    const Reply reply = channel->call(Op::copy_from_device, CopyBody{0, source + row * what.source_pitch + column,
+                                                                     width, rows, 0, what.source_pitch, stream, 1});
     if (reply.error != 0) return reply.error;
     auto* to = static_cast<std::byte*>(what.destination) + row * what.destination_pitch + column;
-    for (std::size_t r = 0; r < rows; ++r) std::memcpy(to + r * what.destination_pitch, channel->staging() + r * width, width);
+    for (std::size_t r = 0; r < rows; ++r)
+      std::memcpy(to + r * what.destination_pitch, channel->staging() + r * width, width);
     output = (reply.flags & kReplyOutputWaits) != 0;
     return 0;
   });
@@ -231,19 +236,22 @@ int register_host(void* pointer, std::size_t bytes, unsigned flags) {
   {
     const std::lock_guard lock(g_mutex);
     for (const auto& [begin, other] : g_registered) {
-      if (block.pages_begin < other.pages_begin + other.pages_bytes && other.pages_begin < block.pages_begin + block.pages_bytes) {
+      if (block.pages_begin < other.pages_begin + other.pages_bytes &&
+          other.pages_begin < block.pages_begin + block.pages_bytes) {
         return kAlreadyRegistered;
       }
     }
   }
   SharedReply shared;
   int descriptor = -1;
-  if (const int error = request_shared(block.pages_bytes, SharedKind::registered, shared, descriptor); error != 0) return error;
+  if (const int error = request_shared(block.pages_bytes, SharedKind::registered, shared, descriptor); error != 0)
+    return error;
   block.device_begin = shared.address;
-  // The program's pages become the shared ones, contents and all: it sees what kernels write, and the device what it writes.
+  // The program's pages become the shared ones, contents and all: it sees what kernels write, and the device what it
+  // writes.
   std::memcpy(pointer_to(shared.address), pointer_to(block.pages_begin), block.pages_bytes);
-  const void* got = ::mmap(pointer_to(block.pages_begin), block.pages_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                           descriptor, 0);
+  const void* got = ::mmap(pointer_to(block.pages_begin), block.pages_bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_FIXED, descriptor, 0);
   ::close(descriptor);
   if (got == MAP_FAILED) {
     release_shared(shared.address, block.pages_bytes);
@@ -267,8 +275,8 @@ int unregister_host(void* pointer) {
   void* fresh = ::mmap(nullptr, block.pages_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED) return cuda_error::kOutOfMemory;
   std::memcpy(fresh, pointer_to(block.pages_begin), block.pages_bytes);
-  if (::mremap(fresh, block.pages_bytes, block.pages_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, pointer_to(block.pages_begin)) ==
-      MAP_FAILED) {
+  if (::mremap(fresh, block.pages_bytes, block.pages_bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+               pointer_to(block.pages_begin)) == MAP_FAILED) {
     return cuda_error::kUnknown;
   }
   return release_shared(block.device_begin, block.pages_bytes);
@@ -332,10 +340,18 @@ int pointer_info(const void* pointer, PointerInfo& info) {
   if (reply.error != 0) return reply.error;
   const auto answer = get_body<PointerInfoReply>(reply);
   switch (answer.kind) {
-    case PointerKind::unknown: return 0;
-    case PointerKind::device: info.place = MemoryPlace::device; info.host_pointer = nullptr; break;
-    case PointerKind::pinned: info.place = MemoryPlace::pinned; break;
-    case PointerKind::managed: info.place = MemoryPlace::managed; break;
+    case PointerKind::unknown:
+      return 0;
+    case PointerKind::device:
+      info.place = MemoryPlace::device;
+      info.host_pointer = nullptr;
+      break;
+    case PointerKind::pinned:
+      info.place = MemoryPlace::pinned;
+      break;
+    case PointerKind::managed:
+      info.place = MemoryPlace::managed;
+      break;
   }
   info.device_address = address_of(pointer);
   info.begin = answer.begin;
@@ -363,11 +379,12 @@ int copy(const Copy2D& what, CopyKind kind, uint64_t stream, bool wait) {
   if (to == 0) return copy_down(what, from, stream);
   return simple_call(
       Op::copy_on_device,
-      CopyBody{to, from, what.width, what.height, what.destination_pitch, what.source_pitch, stream, wait ? 1u : 0u}, wait);
+      CopyBody{to, from, what.width, what.height, what.destination_pitch, what.source_pitch, stream, wait ? 1u : 0u},
+      wait);
 }
 
-int fill(void* destination, std::size_t pitch, uint32_t value, unsigned value_bytes, std::size_t width, std::size_t height,
-         uint64_t stream, bool wait) {
+int fill(void* destination, std::size_t pitch, uint32_t value, unsigned value_bytes, std::size_t width,
+         std::size_t height, uint64_t stream, bool wait) {
   if (width == 0 || height == 0) return 0;
   int error = 0;
   if (Channel::get(error) == nullptr) return error;

@@ -41,8 +41,10 @@ int Module::load() {
   if (channel == nullptr) return failure;  // not remembered: nothing was tried
   loaded = true;
   if (needs_linking) {
-    complain("unsupported.host-call: relocatable device code (-rdc=true) needs device linking, which is not modelled; compile "
-             "each kernel with the functions it calls in one source file");
+    complain(
+        "unsupported.host-call: relocatable device code (-rdc=true) needs device linking, which is not modelled; "
+        "compile "
+        "each kernel with the functions it calls in one source file");
     return error = cuda_error::kNoBinary;
   }
   const std::byte* bytes = copy.data();
@@ -225,13 +227,14 @@ int occupancy(Kernel& kernel, unsigned block_threads, std::size_t dynamic_shared
   return reply.error;
 }
 
-int active_clusters(Kernel& kernel, unsigned block_threads, std::size_t dynamic_shared, unsigned blocks, unsigned& clusters) {
+int active_clusters(Kernel& kernel, unsigned block_threads, std::size_t dynamic_shared, unsigned blocks,
+                    unsigned& clusters) {
   clusters = 0;
   unsigned per_sm = 0;
   if (const int error = occupancy(kernel, block_threads, dynamic_shared, per_sm); error != 0) return error;
   if (blocks == 0 || per_sm == 0) return 0;
-  // A cluster lives within one GPC. Parts differ in how their 132 SMs are spread; with this layout one block per SM gives
-  // the counts measured on a part: 132, 66, 30, 15 and 7 clusters of 1, 2, 4, 8 and 16.
+  // A cluster lives within one GPC. Parts differ in how their 132 SMs are spread; with this layout one block per SM
+  // gives the counts measured on a part: 132, 66, 30, 15 and 7 clusters of 1, 2, 4, 8 and 16.
   static constexpr unsigned kSmsOfGpc[] = {18, 18, 18, 18, 18, 16, 16, 10};
   for (const unsigned sms : kSmsOfGpc) clusters += sms * per_sm / blocks;
   return 0;

@@ -28,7 +28,8 @@ int require_device() {
 }
 
 std::mutex g_limit_mutex;
-// Stack, printf queue, device heap, -, pending launches, L2 fetch granularity, persisting L2, shared memory: values of an H200.
+// Stack, printf queue, device heap, -, pending launches, L2 fetch granularity, persisting L2, shared memory: values of
+// an H200.
 size_t g_limits[] = {1024, 8650752, 8388608, 0, 2048, 64, 0, 232448};
 unsigned g_device_flags = cudaDeviceMapHost;
 thread_local cudaStreamCaptureMode t_capture_mode = cudaStreamCaptureModeGlobal;
@@ -61,7 +62,8 @@ cudaError_t cudaSetValidDevices(int* devices, int count) {
 }
 cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return cudaGetDevice(device); }
 cudaError_t cudaSetDeviceFlags(unsigned flags) {
-  constexpr unsigned kKnown = cudaDeviceScheduleMask | cudaDeviceMapHost | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
+  constexpr unsigned kKnown =
+      cudaDeviceScheduleMask | cudaDeviceMapHost | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
   if ((flags & ~kKnown) != 0) return finish(cudaErrorInvalidValue);
   g_device_flags = flags | cudaDeviceMapHost;
   return cudaSuccess;
@@ -146,16 +148,18 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   p.maxTexture1DMipmap = get(cudaDevAttrMaxTexture1DMipmappedWidth);
   run(p.maxTexture2D, {cudaDevAttrMaxTexture2DWidth, cudaDevAttrMaxTexture2DHeight});
   run(p.maxTexture2DMipmap, {cudaDevAttrMaxTexture2DMipmappedWidth, cudaDevAttrMaxTexture2DMipmappedHeight});
-  run(p.maxTexture2DLinear, {cudaDevAttrMaxTexture2DLinearWidth, cudaDevAttrMaxTexture2DLinearHeight,
-                             cudaDevAttrMaxTexture2DLinearPitch});
+  run(p.maxTexture2DLinear,
+      {cudaDevAttrMaxTexture2DLinearWidth, cudaDevAttrMaxTexture2DLinearHeight, cudaDevAttrMaxTexture2DLinearPitch});
   run(p.maxTexture2DGather, {cudaDevAttrMaxTexture2DGatherWidth, cudaDevAttrMaxTexture2DGatherHeight});
   run(p.maxTexture3D, {cudaDevAttrMaxTexture3DWidth, cudaDevAttrMaxTexture3DHeight, cudaDevAttrMaxTexture3DDepth});
-  run(p.maxTexture3DAlt, {cudaDevAttrMaxTexture3DWidthAlt, cudaDevAttrMaxTexture3DHeightAlt, cudaDevAttrMaxTexture3DDepthAlt});
+  run(p.maxTexture3DAlt,
+      {cudaDevAttrMaxTexture3DWidthAlt, cudaDevAttrMaxTexture3DHeightAlt, cudaDevAttrMaxTexture3DDepthAlt});
   p.maxTextureCubemap = get(cudaDevAttrMaxTextureCubemapWidth);
   run(p.maxTexture1DLayered, {cudaDevAttrMaxTexture1DLayeredWidth, cudaDevAttrMaxTexture1DLayeredLayers});
   run(p.maxTexture2DLayered, {cudaDevAttrMaxTexture2DLayeredWidth, cudaDevAttrMaxTexture2DLayeredHeight,
                               cudaDevAttrMaxTexture2DLayeredLayers});
-  run(p.maxTextureCubemapLayered, {cudaDevAttrMaxTextureCubemapLayeredWidth, cudaDevAttrMaxTextureCubemapLayeredLayers});
+  run(p.maxTextureCubemapLayered,
+      {cudaDevAttrMaxTextureCubemapLayeredWidth, cudaDevAttrMaxTextureCubemapLayeredLayers});
   p.maxSurface1D = get(cudaDevAttrMaxSurface1DWidth);
   run(p.maxSurface2D, {cudaDevAttrMaxSurface2DWidth, cudaDevAttrMaxSurface2DHeight});
   run(p.maxSurface3D, {cudaDevAttrMaxSurface3DWidth, cudaDevAttrMaxSurface3DHeight, cudaDevAttrMaxSurface3DDepth});
@@ -163,7 +167,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   run(p.maxSurface2DLayered, {cudaDevAttrMaxSurface2DLayeredWidth, cudaDevAttrMaxSurface2DLayeredHeight,
                               cudaDevAttrMaxSurface2DLayeredLayers});
   p.maxSurfaceCubemap = get(cudaDevAttrMaxSurfaceCubemapWidth);
-  run(p.maxSurfaceCubemapLayered, {cudaDevAttrMaxSurfaceCubemapLayeredWidth, cudaDevAttrMaxSurfaceCubemapLayeredLayers});
+  run(p.maxSurfaceCubemapLayered,
+      {cudaDevAttrMaxSurfaceCubemapLayeredWidth, cudaDevAttrMaxSurfaceCubemapLayeredLayers});
   return cudaSuccess;
 }
 

@@ -27,9 +27,13 @@ int set_attribute(Kernel& kernel, cudaFuncAttribute attribute, int value) {
       if (value < -1 || value > 100) return cudaErrorInvalidValue;
       kernel.carveout = value;
       return 0;
-    case cudaFuncAttributeNonPortableClusterSizeAllowed: return kernel.set_non_portable(value != 0);
-    case cudaFuncAttributeClusterSchedulingPolicyPreference: kernel.cluster_policy = value; return 0;
-    default: ptxbench_unsupported_call(("cudaFuncSetAttribute " + std::to_string(attribute)).c_str());
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+      return kernel.set_non_portable(value != 0);
+    case cudaFuncAttributeClusterSchedulingPolicyPreference:
+      kernel.cluster_policy = value;
+      return 0;
+    default:
+      ptxbench_unsupported_call(("cudaFuncSetAttribute " + std::to_string(attribute)).c_str());
   }
 }
 
@@ -57,7 +61,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* function)
   Kernel* kernel = nullptr;
   if (const int error = need_kernel(function, kernel); error != 0) return finish(error);
   // A context that is lost answers everything with its error.
-  if (const int error = simple_call(ptxbench::cuda_shim::Op::device_status, ptxbench::cuda_shim::BytesBody{}); error != 0) {
+  if (const int error = simple_call(ptxbench::cuda_shim::Op::device_status, ptxbench::cuda_shim::BytesBody{});
+      error != 0) {
     return finish(error);
   }
   std::memset(out, 0, sizeof *out);
@@ -124,17 +129,19 @@ cudaError_t cudaGetKernel(cudaKernel_t* out, const void* function) {
   return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads, size_t shared,
-                                                                   unsigned flags) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
+                                                                   size_t shared, unsigned flags) {
   Kernel* kernel = nullptr;
-  if (blocks == nullptr || threads <= 0 || flags > cudaOccupancyDisableCachingOverride) return finish(cudaErrorInvalidValue);
+  if (blocks == nullptr || threads <= 0 || flags > cudaOccupancyDisableCachingOverride)
+    return finish(cudaErrorInvalidValue);
   if (const int error = need_kernel(function, kernel); error != 0) return finish(error);
   unsigned count = 0;
   const int error = occupancy(*kernel, static_cast<unsigned>(threads), shared, count);
   *blocks = static_cast<int>(count);
   return finish(error);
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
+                                                          size_t shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
 }
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* function, int blocks, int threads) {
@@ -174,8 +181,8 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* function
 }
 
 // Options say how to compile and cache; the emulated device compiles nothing.
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* out, const void* code, cudaJitOption*, void**, unsigned, cudaLibraryOption*, void**,
-                                unsigned) {
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* out, const void* code, cudaJitOption*, void**, unsigned,
+                                cudaLibraryOption*, void**, unsigned) {
   if (out == nullptr || code == nullptr) return finish(cudaErrorInvalidValue);
   auto module = image_module(code);
   if (module == nullptr) return finish(cudaErrorInvalidKernelImage);
@@ -188,8 +195,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* out, const void* code, cudaJitOpt
   }
   return finish(error);
 }
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* out, const char* path, cudaJitOption*, void**, unsigned, cudaLibraryOption*,
-                                    void**, unsigned) {
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* out, const char* path, cudaJitOption*, void**, unsigned,
+                                    cudaLibraryOption*, void**, unsigned) {
   if (out == nullptr || path == nullptr) return finish(cudaErrorInvalidValue);
   auto module = std::make_unique<Module>();
   if (!read_image(*module, path)) return finish(cudaErrorFileNotFound);

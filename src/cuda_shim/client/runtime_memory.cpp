@@ -16,8 +16,8 @@ int copy_kind(cudaMemcpyKind kind, CopyKind& out) {
   return 0;
 }
 
-int copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
-              cudaMemcpyKind kind, cudaStream_t stream, bool wait) {
+int copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
+              std::size_t height, cudaMemcpyKind kind, cudaStream_t stream, bool wait) {
   CopyKind direction{};
   if (const int error = copy_kind(kind, direction); error != 0) return error;
   uint64_t id = 0;
@@ -25,7 +25,8 @@ int copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from
   return copy({to, from, to_pitch, from_pitch, width, height}, direction, id, wait);
 }
 
-int fill_rows(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream, bool wait) {
+int fill_rows(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height, cudaStream_t stream,
+              bool wait) {
   uint64_t id = 0;
   if (const int error = decode_stream(stream, id); error != 0) return error;
   return fill(to, pitch, static_cast<uint32_t>(value) & 0xff, 1, width, height, id, wait);
@@ -35,11 +36,13 @@ int copy_3d(const cudaMemcpy3DParms* what, cudaStream_t stream, bool wait) {
   if (what == nullptr) return cudaErrorInvalidValue;
   if (what->srcArray != nullptr || what->dstArray != nullptr) stop_unsupported("cudaMemcpy3D with CUDA arrays");
   const auto at = [](const cudaPitchedPtr& block, const cudaPos& position, std::size_t slice) {
-    return static_cast<char*>(block.ptr) + (position.z + slice) * block.pitch * block.ysize + position.y * block.pitch + position.x;
+    return static_cast<char*>(block.ptr) + (position.z + slice) * block.pitch * block.ysize + position.y * block.pitch +
+           position.x;
   };
   for (std::size_t slice = 0; slice < what->extent.depth; ++slice) {
-    const int error = copy_rows(at(what->dstPtr, what->dstPos, slice), what->dstPtr.pitch, at(what->srcPtr, what->srcPos, slice),
-                                what->srcPtr.pitch, what->extent.width, what->extent.height, what->kind, stream, wait);
+    const int error =
+        copy_rows(at(what->dstPtr, what->dstPos, slice), what->dstPtr.pitch, at(what->srcPtr, what->srcPos, slice),
+                  what->srcPtr.pitch, what->extent.width, what->extent.height, what->kind, stream, wait);
     if (error != 0) return error;
   }
   return 0;
@@ -124,7 +127,9 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent extent) {
   if (error == cudaSuccess) *out = {pointer, pitch, extent.width, extent.height};
   return error;
 }
-cudaError_t cudaMallocHost(void** out, size_t bytes) { return finish(allocate_shared(bytes, SharedKind::pinned, 0, out)); }
+cudaError_t cudaMallocHost(void** out, size_t bytes) {
+  return finish(allocate_shared(bytes, SharedKind::pinned, 0, out));
+}
 cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned flags) {
   constexpr unsigned kKnown = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
   if ((flags & ~kKnown) != 0) return finish(cudaErrorInvalidValue);
@@ -171,26 +176,29 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
   if (width > to_pitch || width > from_pitch) return finish(cudaErrorInvalidPitchValue);
   return finish(copy_rows(to, to_pitch, from, from_pitch, width, height, kind, nullptr, true));
 }
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                              cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   if (width > to_pitch || width > from_pitch) return finish(cudaErrorInvalidPitchValue);
   return finish(copy_rows(to, to_pitch, from, from_pitch, width, height, kind, stream, false));
 }
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* what) { return finish(copy_3d(what, nullptr, true)); }
-cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* what, cudaStream_t stream) { return finish(copy_3d(what, stream, false)); }
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* what, cudaStream_t stream) {
+  return finish(copy_3d(what, stream, false));
+}
 cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t count) {
   if (const int error = require_device_zero(to_device | from_device); error != 0) return finish(error);
   return cudaMemcpy(to, from, count, cudaMemcpyDefault);
 }
-cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t count, cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t count,
+                                cudaStream_t stream) {
   if (const int error = require_device_zero(to_device | from_device); error != 0) return finish(error);
   return cudaMemcpyAsync(to, from, count, cudaMemcpyDefault, stream);
 }
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t count, size_t offset, cudaMemcpyKind kind) {
   return finish(copy_to_symbol(symbol, from, count, offset, kind, nullptr, true));
 }
-cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t count, size_t offset, cudaMemcpyKind kind,
-                                    cudaStream_t stream) {
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t count, size_t offset,
+                                    cudaMemcpyKind kind, cudaStream_t stream) {
   return finish(copy_to_symbol(symbol, from, count, offset, kind, stream, false));
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t count, size_t offset, cudaMemcpyKind kind) {
@@ -212,7 +220,9 @@ cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
   return finish(error);
 }
 
-cudaError_t cudaMemset(void* to, int value, size_t count) { return finish(fill_rows(to, count, value, count, 1, nullptr, true)); }
+cudaError_t cudaMemset(void* to, int value, size_t count) {
+  return finish(fill_rows(to, count, value, count, 1, nullptr, true));
+}
 cudaError_t cudaMemsetAsync(void* to, int value, size_t count, cudaStream_t stream) {
   return finish(fill_rows(to, count, value, count, 1, stream, false));
 }
@@ -248,10 +258,16 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* poi
       out->type = cudaMemoryTypeUnregistered;
       out->device = -2;  // cudaInvalidDeviceId
       break;
-    case MemoryPlace::device: out->type = cudaMemoryTypeDevice; break;
-    case MemoryPlace::managed: out->type = cudaMemoryTypeManaged; break;
+    case MemoryPlace::device:
+      out->type = cudaMemoryTypeDevice;
+      break;
+    case MemoryPlace::managed:
+      out->type = cudaMemoryTypeManaged;
+      break;
     case MemoryPlace::pinned:
-    case MemoryPlace::registered: out->type = cudaMemoryTypeHost; break;
+    case MemoryPlace::registered:
+      out->type = cudaMemoryTypeHost;
+      break;
   }
   return cudaSuccess;
 }
@@ -281,7 +297,9 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   if (pool != default_pool()) return finish(cudaErrorInvalidValue);
   return finish(require_device_zero(device));
 }
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) { return finish(pool == default_pool() ? 0 : cudaErrorInvalidValue); }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t) {
+  return finish(pool == default_pool() ? 0 : cudaErrorInvalidValue);
+}
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
   if (pool != default_pool() || value == nullptr) return finish(cudaErrorInvalidValue);
   const std::lock_guard lock(g_pool_mutex);
@@ -295,8 +313,10 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
       g_pool_release_threshold = *static_cast<uint64_t*>(value);
       return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
-    case cudaMemPoolAttrUsedMemHigh: return finish(*static_cast<uint64_t*>(value) == 0 ? 0 : cudaErrorInvalidValue);
-    default: return finish(cudaErrorInvalidValue);
+    case cudaMemPoolAttrUsedMemHigh:
+      return finish(*static_cast<uint64_t*>(value) == 0 ? 0 : cudaErrorInvalidValue);
+    default:
+      return finish(cudaErrorInvalidValue);
   }
 }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
@@ -324,7 +344,8 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
       *static_cast<uint64_t*>(value) = total - free_bytes;
       return cudaSuccess;
     }
-    default: return finish(cudaErrorInvalidValue);
+    default:
+      return finish(cudaErrorInvalidValue);
   }
 }
 

@@ -14,8 +14,8 @@ constexpr int kInvalidSymbol = 13, kMissingConfiguration = 52, kInvalidDeviceFun
 
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<const void*, Kernel*> kernels;      // by the address of the host function
-  std::unordered_map<const void*, Variable> variables;   // by the address of the host's shadow
+  std::unordered_map<const void*, Kernel*> kernels;     // by the address of the host function
+  std::unordered_map<const void*, Variable> variables;  // by the address of the host's shadow
   std::unordered_map<Module*, std::vector<Variable>> managed;
 };
 Registry& registry() {
@@ -90,8 +90,8 @@ int resolve_variable(const void* symbol, uint64_t& address, uint64_t& bytes) {
   return error == cuda_error::kNotFound ? kInvalidSymbol : error;
 }
 
-int launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream, uint32_t flags,
-                  dim3 cluster) {
+int launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream,
+                  uint32_t flags, dim3 cluster) {
   if (kernel == nullptr) return kInvalidDeviceFunction;
   Launch what;
   what.grid[0] = grid.x, what.grid[1] = grid.y, what.grid[2] = grid.z;
@@ -132,8 +132,8 @@ void __cudaUnregisterFatBinary(void** handle) {
   static_cast<void>(handle);
 }
 
-void __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* device_name, int, uint3*, uint3*, dim3*,
-                            dim3*, int*) {
+void __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* device_name, int, uint3*,
+                            uint3*, dim3*, dim3*, int*) {
   Module* module = as_module(handle);
   if (module == nullptr) return complain("__cudaRegisterFunction with an unknown fat binary");
   Kernel* kernel = add_kernel(*module, device_name, host_function);
@@ -150,7 +150,8 @@ void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* de
   all.variables.emplace(host_variable, Variable{module, device_name, false, nullptr});
 }
 
-void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const char* device_name, int, size_t, int, int) {
+void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const char* device_name, int, size_t, int,
+                              int) {
   Module* module = as_module(handle);
   if (module == nullptr) return complain("__cudaRegisterManagedVar with an unknown fat binary");
   Registry& all = registry();
@@ -189,7 +190,8 @@ cudaError_t __cudaGetKernel(cudaKernel_t* out, const void* function) {
   return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                               cudaStream_t stream) {
   return finish(launch_kernel(as_kernel(kernel), grid, block, arguments, shared, stream));
 }
 
@@ -199,7 +201,8 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
   return finish(launch_kernel(as_kernel(kernel), grid, block, arguments, shared, stream));
 }
 
-cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                             cudaStream_t stream) {
   return finish(launch_kernel(find_kernel(function), grid, block, arguments, shared, stream));
 }
 
@@ -227,10 +230,15 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
         break;
       case cudaLaunchAttributeProgrammaticStreamSerialization:
         // Starting only when the predecessor has ended is one of the orders the attribute allows.
-        if (attribute.val.programmaticStreamSerializationAllowed != 0) flags |= ptxbench::cuda_shim::kLaunchProgrammatic;
+        if (attribute.val.programmaticStreamSerializationAllowed != 0)
+          flags |= ptxbench::cuda_shim::kLaunchProgrammatic;
         break;
-      case cudaLaunchAttributeLaunchCompletionEvent: completion = attribute.val.launchCompletionEvent.event; break;
-      case cudaLaunchAttributeProgrammaticEvent: completion = attribute.val.programmaticEvent.event; break;
+      case cudaLaunchAttributeLaunchCompletionEvent:
+        completion = attribute.val.launchCompletionEvent.event;
+        break;
+      case cudaLaunchAttributeProgrammaticEvent:
+        completion = attribute.val.programmaticEvent.event;
+        break;
       // Hints about speed: no effect on results.
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributeAccessPolicyWindow:
@@ -243,11 +251,13 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
       case cudaLaunchAttributePreferredSharedMemoryCarveout:
       case cudaLaunchAttributeNvlinkUtilCentricScheduling:
         break;
-      default: ptxbench_unsupported_call(("cudaLaunchKernelExC with launch attribute " + std::to_string(attribute.id)).c_str());
+      default:
+        ptxbench_unsupported_call(
+            ("cudaLaunchKernelExC with launch attribute " + std::to_string(attribute.id)).c_str());
     }
   }
-  int error = launch_kernel(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, flags,
-                            cluster);
+  int error = launch_kernel(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
+                            config->stream, flags, cluster);
   // An event recorded behind the whole kernel is a legal, late completion of either kind of launch event.
   if (error == 0 && completion != nullptr) error = record_event(completion, config->stream);
   return finish(error);

@@ -82,12 +82,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   *status = cudaStreamCaptureStatusNone;
   return finish(check_stream(stream));
 }
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t*,
-                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                     cudaGraph_t*, const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
   if (id != nullptr) *id = 0;
   return cudaStreamIsCapturing(stream, status);
 }
-cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaLaunchAttributeID attribute, const cudaLaunchAttributeValue* value) {
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaLaunchAttributeID attribute,
+                                   const cudaLaunchAttributeValue* value) {
   if (value == nullptr) return finish(cudaErrorInvalidValue);
   switch (attribute) {
     case cudaLaunchAttributeAccessPolicyWindow:
@@ -96,12 +97,15 @@ cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaLaunchAttributeID at
     case cudaLaunchAttributeMemSyncDomainMap:
     case cudaLaunchAttributeMemSyncDomain:
       return finish(check_stream(stream));  // hints about speed
-    default: ptxbench_unsupported_call(("cudaStreamSetAttribute " + std::to_string(attribute)).c_str());
+    default:
+      ptxbench_unsupported_call(("cudaStreamSetAttribute " + std::to_string(attribute)).c_str());
   }
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* out) { return finish(create_event(0, as_output(out))); }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) { return finish(create_event(flags, as_output(out))); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
+  return finish(create_event(flags, as_output(out)));
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return finish(destroy_event(event)); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return finish(record_event(event, stream)); }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {

@@ -8,7 +8,8 @@ namespace ptxbench::cuda_shim::client {
 namespace {
 
 // Handles are numbers in disguise, with addresses no memory has: using one as a pointer fails at once.
-constexpr uint64_t kStreamTag = 0x5354'0000'0000'0000, kEventTag = 0x4556'0000'0000'0000, kTagMask = 0xffff'0000'0000'0000;
+constexpr uint64_t kStreamTag = 0x5354'0000'0000'0000, kEventTag = 0x4556'0000'0000'0000,
+                   kTagMask = 0xffff'0000'0000'0000;
 constexpr int kHighestPriority = -5;
 constexpr unsigned kNonBlocking = 1, kBlockingSync = 1, kDisableTiming = 2, kInterprocess = 4;
 
@@ -134,7 +135,8 @@ int query_stream(const void* handle) {
 }
 
 int create_event(unsigned flags, void** out) {
-  if (out == nullptr || (flags & ~(kBlockingSync | kDisableTiming | kInterprocess)) != 0) return cuda_error::kInvalidValue;
+  if (out == nullptr || (flags & ~(kBlockingSync | kDisableTiming | kInterprocess)) != 0)
+    return cuda_error::kInvalidValue;
   if ((flags & kInterprocess) != 0) stop_unsupported("cudaEventInterprocess");
   uint64_t id = 0;
   const int error = create(Op::create_event, (flags & kDisableTiming) != 0 ? 1 : 0, &StreamBody::event, id);

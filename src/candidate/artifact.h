@@ -13,7 +13,7 @@ namespace ptxbench::candidate {
 
 /// What compiling a candidate gave, in a folder named by the hash of everything that went in. Never changed afterwards.
 struct Artifact {
-  std::string id;                      ///< 64 hexadecimal digits
+  std::string id;  ///< 64 hexadecimal digits
   std::filesystem::path directory;
   std::filesystem::path source() const { return directory / "kernel.cu"; }
   std::filesystem::path library() const { return directory / "kernel.so"; }

@@ -83,9 +83,10 @@ class Parser {
       message.tool = "ptxas";
       message.rule = "compile.spill";
       message.function = kernel.name;
-      message.text = fmt::format("{} spills registers to local memory: {} bytes stored, {} bytes loaded per thread at {} "
-                                 "registers", kernel.demangled, kernel.spill_store_bytes, kernel.spill_load_bytes,
-                                 kernel.registers);
+      message.text = fmt::format(
+          "{} spills registers to local memory: {} bytes stored, {} bytes loaded per thread at {} "
+          "registers",
+          kernel.demangled, kernel.spill_store_bytes, kernel.spill_load_bytes, kernel.registers);
       report_.messages.push_back(std::move(message));
     }
   }
@@ -233,11 +234,16 @@ class Parser {
 
 std::string_view to_string(CompileStatus status) {
   switch (status) {
-    case CompileStatus::succeeded: return "succeeded";
-    case CompileStatus::failed: return "failed";
-    case CompileStatus::unsupported: return "unsupported";
-    case CompileStatus::timed_out: return "timed_out";
-    case CompileStatus::out_of_memory: return "out_of_memory";
+    case CompileStatus::succeeded:
+      return "succeeded";
+    case CompileStatus::failed:
+      return "failed";
+    case CompileStatus::unsupported:
+      return "unsupported";
+    case CompileStatus::timed_out:
+      return "timed_out";
+    case CompileStatus::out_of_memory:
+      return "out_of_memory";
   }
   return "failed";
 }
@@ -258,7 +264,7 @@ PtxLineMap::PtxLineMap(std::string_view ptx) {
       }
     } else if (text.starts_with(".loc")) {
       Location location;
-      const auto read = [](std::string_view from, int (&out)[3]) {
+      const auto read = [](std::string_view from, int(&out)[3]) {
         const char* at = from.data();
         const char* const end = from.data() + from.size();
         for (int& value : out) {
@@ -298,7 +304,8 @@ std::optional<PtxLineMap::Place> PtxLineMap::find(int ptx_line) const {
   Place place;
   place.where = {name(location.file), location.line, location.column};
   place.inlined_from = location.inlined_from;
-  for (std::size_t i = 0; i < place.inlined_from.size(); ++i) place.inlined_from[i].file = name(location.inlined_files[i]);
+  for (std::size_t i = 0; i < place.inlined_from.size(); ++i)
+    place.inlined_from[i].file = name(location.inlined_files[i]);
   place.text = base::shorten_middle(lines_[index], 300);
   return place;
 }

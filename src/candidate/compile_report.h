@@ -39,9 +39,9 @@ struct CompilerMessage {
 
 /// What ptxas says about one kernel or non-inlined device function.
 struct KernelReport {
-  std::string name;       ///< mangled
+  std::string name;  ///< mangled
   std::string demangled;
-  bool entry = false;     ///< a kernel
+  bool entry = false;  ///< a kernel
   int registers = 0;
   int barriers = 0;
   std::int64_t static_shared_bytes = 0;
@@ -53,10 +53,10 @@ struct KernelReport {
 /// How a compilation ended. Only `succeeded` gives an artifact.
 enum class CompileStatus {
   succeeded,
-  failed,          ///< the source is wrong
-  unsupported,     ///< the source may be right, but needs something that is not provided here
-  timed_out,       ///< over the wall or processor time limit
-  out_of_memory,   ///< over the memory limit
+  failed,         ///< the source is wrong
+  unsupported,    ///< the source may be right, but needs something that is not provided here
+  timed_out,      ///< over the wall or processor time limit
+  out_of_memory,  ///< over the memory limit
 };
 std::string_view to_string(CompileStatus status);
 
@@ -68,11 +68,11 @@ struct CompileReport {
   std::string header_note;  ///< why upstream's headers were used, or why they could not be
   double seconds = 0;       ///< wall time of the compilation, also when it comes from the cache now
   bool cached = false;
-  std::string compiler;     ///< "nvcc 13.0.88"
+  std::string compiler;  ///< "nvcc 13.0.88"
   std::vector<std::string> flags;
   std::vector<KernelReport> kernels;
   std::vector<CompilerMessage> messages;
-  std::string log;          ///< the tools' own text, shortened in the middle when huge
+  std::string log;  ///< the tools' own text, shortened in the middle when huge
 
   bool succeeded() const { return status == CompileStatus::succeeded; }
   /// The messages that a reader needs first: errors if there are any, else advisories and warnings.

@@ -34,21 +34,50 @@ struct StdName {
   std::string_view macro;
 };
 constexpr StdName kStdNames[] = {
-    {"string", "STRING"},          {"to_string", "STRING"},      {"stoi", "STRING"},
-    {"string_view", "STRING_VIEW"}, {"vector", "VECTOR"},         {"array", "ARRAY"},
-    {"optional", "OPTIONAL"},      {"nullopt", "OPTIONAL"},      {"make_optional", "OPTIONAL"},
-    {"tuple", "TUPLE"},            {"make_tuple", "TUPLE"},      {"tie", "TUPLE"},
-    {"ostringstream", "SSTREAM"},  {"stringstream", "SSTREAM"},  {"istringstream", "SSTREAM"},
-    {"hex", "SSTREAM"},            {"setw", "SSTREAM"},          {"cout", "IOSTREAM"},
-    {"cerr", "IOSTREAM"},          {"endl", "IOSTREAM"},         {"ostream", "IOSTREAM"},
-    {"runtime_error", "STDEXCEPT"}, {"invalid_argument", "STDEXCEPT"}, {"logic_error", "STDEXCEPT"},
-    {"out_of_range", "STDEXCEPT"}, {"unique_ptr", "MEMORY"},     {"shared_ptr", "MEMORY"},
-    {"make_unique", "MEMORY"},     {"make_shared", "MEMORY"},    {"function", "FUNCTIONAL"},
-    {"hash", "FUNCTIONAL"},        {"unordered_map", "UNORDERED_MAP"}, {"numeric_limits", "LIMITS"},
-    {"clamp", "ALGORITHM"},        {"sort", "ALGORITHM"},        {"fill", "ALGORITHM"},
-    {"copy", "ALGORITHM"},         {"find", "ALGORITHM"},        {"any_of", "ALGORITHM"},
-    {"all_of", "ALGORITHM"},       {"transform", "ALGORITHM"},   {"max_element", "ALGORITHM"},
-    {"min", "ALGORITHM"},          {"max", "ALGORITHM"},
+    {"string", "STRING"},
+    {"to_string", "STRING"},
+    {"stoi", "STRING"},
+    {"string_view", "STRING_VIEW"},
+    {"vector", "VECTOR"},
+    {"array", "ARRAY"},
+    {"optional", "OPTIONAL"},
+    {"nullopt", "OPTIONAL"},
+    {"make_optional", "OPTIONAL"},
+    {"tuple", "TUPLE"},
+    {"make_tuple", "TUPLE"},
+    {"tie", "TUPLE"},
+    {"ostringstream", "SSTREAM"},
+    {"stringstream", "SSTREAM"},
+    {"istringstream", "SSTREAM"},
+    {"hex", "SSTREAM"},
+    {"setw", "SSTREAM"},
+    {"cout", "IOSTREAM"},
+    {"cerr", "IOSTREAM"},
+    {"endl", "IOSTREAM"},
+    {"ostream", "IOSTREAM"},
+    {"runtime_error", "STDEXCEPT"},
+    {"invalid_argument", "STDEXCEPT"},
+    {"logic_error", "STDEXCEPT"},
+    {"out_of_range", "STDEXCEPT"},
+    {"unique_ptr", "MEMORY"},
+    {"shared_ptr", "MEMORY"},
+    {"make_unique", "MEMORY"},
+    {"make_shared", "MEMORY"},
+    {"function", "FUNCTIONAL"},
+    {"hash", "FUNCTIONAL"},
+    {"unordered_map", "UNORDERED_MAP"},
+    {"numeric_limits", "LIMITS"},
+    {"clamp", "ALGORITHM"},
+    {"sort", "ALGORITHM"},
+    {"fill", "ALGORITHM"},
+    {"copy", "ALGORITHM"},
+    {"find", "ALGORITHM"},
+    {"any_of", "ALGORITHM"},
+    {"all_of", "ALGORITHM"},
+    {"transform", "ALGORITHM"},
+    {"max_element", "ALGORITHM"},
+    {"min", "ALGORITHM"},
+    {"max", "ALGORITHM"},
 };
 
 Result<base::ProcessResult> run_tool(std::vector<std::string> argv, const fs::path& work, const Toolchain& toolchain,
@@ -95,7 +124,8 @@ CompileStatus status_of_failed_link(const CompileReport& report) {
 
 std::string_view to_string(Target target) {
   switch (target) {
-    case Target::sm_90a: return "sm_90a";
+    case Target::sm_90a:
+      return "sm_90a";
   }
   return "sm_90a";
 }
@@ -141,10 +171,23 @@ std::vector<std::string> Compiler::compile_command(std::string_view source, cons
                                                    HeaderSet headers) const {
   const std::string arch(to_string(options.target).substr(3));
   // -shared is only for the final link, which nvcc would precede with a device link that candidates never need.
-  std::vector<std::string> command = {
-      toolchain_.cuda.nvcc.string(), "-c", "-std=c++17", "-O3", "-lineinfo", "-cudart", "shared", "-gencode",
-      fmt::format("arch=compute_{},code=[sm_{},compute_{}]", arch, arch, arch), "--ptxas-options=-v", "-Xcompiler",
-      "-fPIC,-fvisibility=hidden", "--keep", "--keep-dir", ".", "-ccbin", toolchain_.host_compiler.string()};
+  std::vector<std::string> command = {toolchain_.cuda.nvcc.string(),
+                                      "-c",
+                                      "-std=c++17",
+                                      "-O3",
+                                      "-lineinfo",
+                                      "-cudart",
+                                      "shared",
+                                      "-gencode",
+                                      fmt::format("arch=compute_{},code=[sm_{},compute_{}]", arch, arch, arch),
+                                      "--ptxas-options=-v",
+                                      "-Xcompiler",
+                                      "-fPIC,-fvisibility=hidden",
+                                      "--keep",
+                                      "--keep-dir",
+                                      ".",
+                                      "-ccbin",
+                                      toolchain_.host_compiler.string()};
   if (headers == HeaderSet::lean) {
     for (const std::string& macro : std_header_macros(source)) command.push_back("-D" + macro);
     command.insert(command.end(), {"-isystem", toolchain_.lean_include.string()});
@@ -157,9 +200,19 @@ std::vector<std::string> Compiler::compile_command(std::string_view source, cons
 
 std::vector<std::string> Compiler::link_command(HeaderSet) const {
   const fs::path cuda = toolchain_.cuda.library_dir();
-  return {toolchain_.host_compiler.string(), "-shared", "-o", "kernel.so", "kernel.o", "-Wl,--no-undefined",
-          "-Wl,--as-needed", "-Wl,-z,now", toolchain_.ffi_runtime.string(), "-L" + cuda.string(), "-lcudart",
-          "-L" + (cuda / "stubs").string(), "-L" + (toolchain_.cuda.root / "targets/x86_64-linux/lib/stubs").string(),
+  return {toolchain_.host_compiler.string(),
+          "-shared",
+          "-o",
+          "kernel.so",
+          "kernel.o",
+          "-Wl,--no-undefined",
+          "-Wl,--as-needed",
+          "-Wl,-z,now",
+          toolchain_.ffi_runtime.string(),
+          "-L" + cuda.string(),
+          "-lcudart",
+          "-L" + (cuda / "stubs").string(),
+          "-L" + (toolchain_.cuda.root / "targets/x86_64-linux/lib/stubs").string(),
           "-lcuda"};
 }
 
@@ -203,7 +256,7 @@ Result<CompileReport> Compiler::run(const fs::path& work, std::string_view sourc
   const auto ptx = base::read_file(work / "kernel.ptx");
   parse_compiler_output(report.log, ptx ? std::string_view(*ptx) : std::string_view(), report);
   if (!compiled->ok()) {
-    report.status = compiled->timed_out       ? CompileStatus::timed_out
+    report.status = compiled->timed_out        ? CompileStatus::timed_out
                     : out_of_memory(*compiled) ? CompileStatus::out_of_memory
                                                : CompileStatus::failed;
   } else {
@@ -276,8 +329,8 @@ Result<Compilation> Compiler::compile(std::string_view source, const CompileOpti
     const std::string why = report->summary(1);
     report = attempt(HeaderSet::upstream);
     if (!report) return tl::unexpected(report.error());
-    report->header_note = fmt::format("compiled with TVM-FFI's own headers, since the lean ones did not suffice: {}",
-                                      base::trim(why));
+    report->header_note =
+        fmt::format("compiled with TVM-FFI's own headers, since the lean ones did not suffice: {}", base::trim(why));
   } else if (retry) {
     report->header_note = "TVM-FFI's own headers might compile this, but are not installed: run scripts/setup.sh";
   }

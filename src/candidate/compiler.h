@@ -38,7 +38,7 @@ struct CompileOptions {
 
 struct Compilation {
   CompileReport report;
-  std::optional<Artifact> artifact;           ///< set exactly when the report says `succeeded`
+  std::optional<Artifact> artifact;            ///< set exactly when the report says `succeeded`
   std::vector<StaticFinding> static_findings;  ///< of the source and, when there is one, of the library
 };
 

@@ -42,7 +42,9 @@ std::string name_at(std::string_view table, std::uint64_t offset) {
 }  // namespace
 
 Result<DynamicSymbols> parse_dynamic_symbols(std::string_view bytes, std::string_view name) {
-  const auto broken = [&](std::string_view what) { return input_error("{}: not a usable ELF library: {}", name, what); };
+  const auto broken = [&](std::string_view what) {
+    return input_error("{}: not a usable ELF library: {}", name, what);
+  };
   const Image image(bytes);
   const auto header = image.read<Elf64_Ehdr>(0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return broken("no ELF header");

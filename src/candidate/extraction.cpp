@@ -54,11 +54,16 @@ bool is_identifier_character(char c) {
 
 std::string_view to_string(NoCodeReason reason) {
   switch (reason) {
-    case NoCodeReason::empty_answer: return "empty_answer";
-    case NoCodeReason::no_block: return "no_block";
-    case NoCodeReason::wrong_language: return "wrong_language";
-    case NoCodeReason::no_export: return "no_export";
-    case NoCodeReason::no_kernel: return "no_kernel";
+    case NoCodeReason::empty_answer:
+      return "empty_answer";
+    case NoCodeReason::no_block:
+      return "no_block";
+    case NoCodeReason::wrong_language:
+      return "wrong_language";
+    case NoCodeReason::no_export:
+      return "no_export";
+    case NoCodeReason::no_kernel:
+      return "no_kernel";
   }
   return "unknown";
 }

@@ -10,11 +10,11 @@ namespace ptxbench::candidate {
 
 /// Why an answer holds no candidate.
 enum class NoCodeReason {
-  empty_answer,      ///< nothing but white space
-  no_block,          ///< no fenced block
-  wrong_language,    ///< fenced blocks, none of them C++ or CUDA
-  no_export,         ///< C++ blocks, none with TVM_FFI_DLL_EXPORT_TYPED_FUNC
-  no_kernel,         ///< an export, but no __global__ function beside it
+  empty_answer,    ///< nothing but white space
+  no_block,        ///< no fenced block
+  wrong_language,  ///< fenced blocks, none of them C++ or CUDA
+  no_export,       ///< C++ blocks, none with TVM_FFI_DLL_EXPORT_TYPED_FUNC
+  no_kernel,       ///< an export, but no __global__ function beside it
 };
 
 /// "no_block" and so on, stable.
@@ -32,8 +32,8 @@ struct Extraction {
   std::optional<NoCodeReason> reason;  ///< set exactly when `source` is not
   std::string message;                 ///< for the model: what was looked for and what was found
   std::size_t block_count = 0;
-  std::size_t block_line = 0;          ///< where the chosen block starts
-  bool unclosed = false;               ///< the chosen block has no closing fence: the answer may be cut off
+  std::size_t block_line = 0;  ///< where the chosen block starts
+  bool unclosed = false;       ///< the chosen block has no closing fence: the answer may be cut off
 };
 
 /// All fenced blocks (``` or ~~~, as in CommonMark), the last one possibly unclosed.

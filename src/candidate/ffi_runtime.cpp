@@ -127,10 +127,20 @@ class TypeTable {
   };
 
   TypeTable() {
-    static constexpr std::pair<std::int32_t, const char*> kPlain[] = {
-        {0, "None"},       {1, "int"},         {2, "bool"},     {3, "float"},       {4, "void*"},
-        {5, "DataType"},   {6, "Device"},      {7, "DLTensor*"}, {8, "const char*"}, {9, "TVMFFIByteArray*"},
-        {10, "ObjectRValueRef"}, {11, "ffi.SmallStr"}, {12, "ffi.SmallBytes"}, {64, "ffi.Object"}};
+    static constexpr std::pair<std::int32_t, const char*> kPlain[] = {{0, "None"},
+                                                                      {1, "int"},
+                                                                      {2, "bool"},
+                                                                      {3, "float"},
+                                                                      {4, "void*"},
+                                                                      {5, "DataType"},
+                                                                      {6, "Device"},
+                                                                      {7, "DLTensor*"},
+                                                                      {8, "const char*"},
+                                                                      {9, "TVMFFIByteArray*"},
+                                                                      {10, "ObjectRValueRef"},
+                                                                      {11, "ffi.SmallStr"},
+                                                                      {12, "ffi.SmallBytes"},
+                                                                      {64, "ffi.Object"}};
     for (const auto& [index, key] : kPlain) add(key, index, -1);
     static constexpr std::pair<std::int32_t, const char*> kObjects[] = {
         {65, "ffi.String"}, {66, "ffi.Bytes"}, {67, "ffi.Error"}, {68, "ffi.Function"}, {69, "ffi.Shape"},
@@ -182,8 +192,7 @@ PTXBENCH_FFI_EXPORT int TVMFFIObjectDecRef(void* object) {
   return 0;
 }
 
-PTXBENCH_FFI_EXPORT int TVMFFIErrorCreate(const Bytes* kind, const Bytes* message, const Bytes* backtrace,
-                                          void** out) {
+PTXBENCH_FFI_EXPORT int TVMFFIErrorCreate(const Bytes* kind, const Bytes* message, const Bytes* backtrace, void** out) {
   *out = new_error(text(kind), text(message), text(backtrace));
   return 0;
 }

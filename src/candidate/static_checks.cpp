@@ -14,15 +14,27 @@ namespace ptxbench::candidate {
 namespace {
 
 /// Vendor libraries by the prefix that all their functions and headers share. The kernel has to do the work itself.
-constexpr std::array<std::string_view, 12> kLibraryPrefixes = {
-    "cublas", "cudnn", "cusolver", "cusparse", "cufft", "curand", "cutensor", "nccl", "nvshmem", "cutlass", "nvrtc",
-    "nvJitLink"};
+constexpr std::array<std::string_view, 12> kLibraryPrefixes = {"cublas",  "cudnn",   "cusolver", "cusparse",
+                                                               "cufft",   "curand",  "cutensor", "nccl",
+                                                               "nvshmem", "cutlass", "nvrtc",    "nvJitLink"};
 
 /// What brings in device or host code that was not compiled from the judged source.
-constexpr std::array<std::string_view, 16> kLoaders = {
-    "dlopen", "dlmopen", "dlsym", "dlvsym", "cuModuleLoad", "cuModuleLoadData", "cuModuleLoadDataEx",
-    "cuModuleLoadFatBinary", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cudaLibraryLoadData",
-    "cudaLibraryLoadFromFile", "cuLinkCreate", "cuLinkAddData", "cuLinkAddFile", "cuLinkComplete"};
+constexpr std::array<std::string_view, 16> kLoaders = {"dlopen",
+                                                       "dlmopen",
+                                                       "dlsym",
+                                                       "dlvsym",
+                                                       "cuModuleLoad",
+                                                       "cuModuleLoadData",
+                                                       "cuModuleLoadDataEx",
+                                                       "cuModuleLoadFatBinary",
+                                                       "cuLibraryLoadData",
+                                                       "cuLibraryLoadFromFile",
+                                                       "cudaLibraryLoadData",
+                                                       "cudaLibraryLoadFromFile",
+                                                       "cuLinkCreate",
+                                                       "cuLinkAddData",
+                                                       "cuLinkAddFile",
+                                                       "cuLinkComplete"};
 
 bool is_identifier_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_identifier_part(char c) { return is_identifier_start(c) || (c >= '0' && c <= '9'); }
@@ -124,8 +136,8 @@ std::vector<StaticFinding> check_library(const DynamicSymbols& symbols) {
     }
   }
   static constexpr std::array<std::string_view, 9> kAllowed = {
-      "libtvm_ffi.so", "libcudart.so.", "libcuda.so.", "libstdc++.so.", "libgcc_s.so.", "libc.so.", "libm.so.",
-      "libpthread.so.", "ld-linux-x86-64.so."};
+      "libtvm_ffi.so", "libcudart.so.", "libcuda.so.",    "libstdc++.so.",      "libgcc_s.so.",
+      "libc.so.",      "libm.so.",      "libpthread.so.", "ld-linux-x86-64.so."};
   for (const std::string& name : symbols.needed) {
     const bool allowed = std::any_of(kAllowed.begin(), kAllowed.end(),
                                      [&](std::string_view prefix) { return name.starts_with(prefix); });

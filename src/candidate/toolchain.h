@@ -12,7 +12,7 @@ namespace ptxbench::candidate {
 /// Everything a compilation needs from outside.
 struct Toolchain {
   base::CudaToolkit cuda;
-  std::filesystem::path host_compiler;   ///< g++, which nvcc also finds in PATH
+  std::filesystem::path host_compiler;  ///< g++, which nvcc also finds in PATH
   std::string host_compiler_version;
   std::filesystem::path lean_include;    ///< our TVM-FFI headers
   std::string lean_digest;               ///< over their names and contents

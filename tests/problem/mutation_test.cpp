@@ -82,7 +82,8 @@ template <class Round>
 Tensor accumulated(const Gemm& gemm, const Round& round, bool backwards = false) {
   std::vector<float> b(gemm.b.size());  // [k][column], so that the inner loop vectorises
   for (std::int64_t column = 0; column < kN; ++column) {
-    for (std::int64_t k = 0; k < kK; ++k) b[static_cast<std::size_t>(k * kN + column)] = gemm.b[static_cast<std::size_t>(column * kK + k)];
+    for (std::int64_t k = 0; k < kK; ++k)
+      b[static_cast<std::size_t>(k * kN + column)] = gemm.b[static_cast<std::size_t>(column * kK + k)];
   }
   std::vector<float> values(gemm.truth.size(), 0.0f);
   for (std::int64_t row = 0; row < kM; ++row) {
@@ -286,7 +287,11 @@ TEST(Controls, SoundVariantsPass) {
     const std::pair<const char*, Mutation> controls[] = {
         {"rounded truth", [](const Gemm& x) { return rounded(x.truth); }},
         {"fp32 accumulation, one chain", [](const Gemm& x) { return accumulated(x, [](float v) { return v; }); }},
-        {"K backwards", [](const Gemm& x) { return accumulated(x, [](float v) { return v; }, true); }},
+        {"K backwards",
+         [](const Gemm& x) {
+           return accumulated(
+               x, [](float v) { return v; }, true);
+         }},
         {"split K in four with fp32 partial sums",
          [](const Gemm& x) {
            std::vector<float> values(x.truth.size(), 0.0f);

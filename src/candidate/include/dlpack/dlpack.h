@@ -52,7 +52,7 @@ typedef enum {
 } DLDataTypeCode;
 
 typedef struct {
-  uint8_t code;    // a DLDataTypeCode
+  uint8_t code;  // a DLDataTypeCode
   uint8_t bits;
   uint16_t lanes;  // 1 for scalars
 } DLDataType;

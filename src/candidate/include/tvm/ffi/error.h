@@ -108,8 +108,8 @@ class Text {
   bool empty() const { return size_ == 0; }
   TVMFFIByteArray bytes() const { return {c_str(), size_}; }
 
-  template <class String, class = std::enable_if_t<std::is_class_v<String> &&
-                                                   std::is_constructible_v<String, const char*, size_t>>>
+  template <class String,
+            class = std::enable_if_t<std::is_class_v<String> && std::is_constructible_v<String, const char*, size_t>>>
   operator String() const {
     return String(c_str(), size_);
   }
@@ -164,9 +164,10 @@ class MessageStream {
       return format("%lld", static_cast<long long>(value));
     }
   }
-  template <class String, class = std::enable_if_t<std::is_convertible_v<
-                              decltype(std::declval<const String&>().data()), const char*>>,
-            class = decltype(std::declval<const String&>().size())>
+  template <
+      class String,
+      class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const String&>().data()), const char*>>,
+      class = decltype(std::declval<const String&>().size())>
   MessageStream& operator<<(const String& text) {
     text_.append(text.data(), text.size());
     return *this;
@@ -262,9 +263,8 @@ class ErrorBuilder {
 #define TVM_FFI_LOG_AND_THROW(ErrorKind) \
   ::tvm::ffi::detail::ErrorBuilder(#ErrorKind, __FILE__, __LINE__, TVM_FFI_FUNC_SIG, true).stream()
 
-#define TVM_FFI_CHECK(cond, ErrorKind)                                        \
-  if (TVM_FFI_PREDICT_FALSE(!(cond)))                                         \
-  TVM_FFI_THROW(ErrorKind) << "Check failed: (" #cond << ") is false: "
+#define TVM_FFI_CHECK(cond, ErrorKind) \
+  if (TVM_FFI_PREDICT_FALSE(!(cond))) TVM_FFI_THROW(ErrorKind) << "Check failed: (" #cond << ") is false: "
 
 namespace tvm {
 namespace ffi {
@@ -283,11 +283,11 @@ constexpr Operands<std::decay_t<Left>, std::decay_t<Right>> make_operands(Left&&
 }  // namespace tvm
 
 // The operands are evaluated once and live in the if's scope, so that the message can show both.
-#define PTXBENCH_FFI_CHECK_OP(op, x, y, ErrorKind)                                                 \
-  if (const auto ptxbench_operands = ::tvm::ffi::detail::make_operands((x), (y));                  \
-      TVM_FFI_PREDICT_FALSE(!(ptxbench_operands.left op ptxbench_operands.right)))                 \
-  TVM_FFI_THROW(ErrorKind) << "Check failed: " #x " " #op " " #y " (" << ptxbench_operands.left    \
-                           << " vs. " << ptxbench_operands.right << "): "
+#define PTXBENCH_FFI_CHECK_OP(op, x, y, ErrorKind)                                                         \
+  if (const auto ptxbench_operands = ::tvm::ffi::detail::make_operands((x), (y));                          \
+      TVM_FFI_PREDICT_FALSE(!(ptxbench_operands.left op ptxbench_operands.right)))                         \
+  TVM_FFI_THROW(ErrorKind) << "Check failed: " #x " " #op " " #y " (" << ptxbench_operands.left << " vs. " \
+                           << ptxbench_operands.right << "): "
 
 #define TVM_FFI_CHECK_LT(x, y, ErrorKind) PTXBENCH_FFI_CHECK_OP(<, x, y, ErrorKind)
 #define TVM_FFI_CHECK_GT(x, y, ErrorKind) PTXBENCH_FFI_CHECK_OP(>, x, y, ErrorKind)
@@ -295,7 +295,7 @@ constexpr Operands<std::decay_t<Left>, std::decay_t<Right>> make_operands(Left&&
 #define TVM_FFI_CHECK_GE(x, y, ErrorKind) PTXBENCH_FFI_CHECK_OP(>=, x, y, ErrorKind)
 #define TVM_FFI_CHECK_EQ(x, y, ErrorKind) PTXBENCH_FFI_CHECK_OP(==, x, y, ErrorKind)
 #define TVM_FFI_CHECK_NE(x, y, ErrorKind) PTXBENCH_FFI_CHECK_OP(!=, x, y, ErrorKind)
-#define TVM_FFI_CHECK_NOTNULL(x, ErrorKind)                                                            \
+#define TVM_FFI_CHECK_NOTNULL(x, ErrorKind) \
   ((x) == nullptr ? TVM_FFI_THROW(ErrorKind) << "Check not null: " #x << ' ', (x) : (x))
 
 #define TVM_FFI_ICHECK(x) TVM_FFI_CHECK(x, InternalError)
@@ -317,34 +317,40 @@ constexpr Operands<std::decay_t<Left>, std::decay_t<Right>> make_operands(Left&&
 #define TVM_FFI_DCHECK_EQ(x, y) TVM_FFI_ICHECK_EQ(x, y)
 #define TVM_FFI_DCHECK_NE(x, y) TVM_FFI_ICHECK_NE(x, y)
 #else
-#define TVM_FFI_DCHECK(x) while (false) TVM_FFI_ICHECK(x)
-#define TVM_FFI_DCHECK_LT(x, y) while (false) TVM_FFI_ICHECK_LT(x, y)
-#define TVM_FFI_DCHECK_GT(x, y) while (false) TVM_FFI_ICHECK_GT(x, y)
-#define TVM_FFI_DCHECK_LE(x, y) while (false) TVM_FFI_ICHECK_LE(x, y)
-#define TVM_FFI_DCHECK_GE(x, y) while (false) TVM_FFI_ICHECK_GE(x, y)
-#define TVM_FFI_DCHECK_EQ(x, y) while (false) TVM_FFI_ICHECK_EQ(x, y)
-#define TVM_FFI_DCHECK_NE(x, y) while (false) TVM_FFI_ICHECK_NE(x, y)
+#define TVM_FFI_DCHECK(x) \
+  while (false) TVM_FFI_ICHECK(x)
+#define TVM_FFI_DCHECK_LT(x, y) \
+  while (false) TVM_FFI_ICHECK_LT(x, y)
+#define TVM_FFI_DCHECK_GT(x, y) \
+  while (false) TVM_FFI_ICHECK_GT(x, y)
+#define TVM_FFI_DCHECK_LE(x, y) \
+  while (false) TVM_FFI_ICHECK_LE(x, y)
+#define TVM_FFI_DCHECK_GE(x, y) \
+  while (false) TVM_FFI_ICHECK_GE(x, y)
+#define TVM_FFI_DCHECK_EQ(x, y) \
+  while (false) TVM_FFI_ICHECK_EQ(x, y)
+#define TVM_FFI_DCHECK_NE(x, y) \
+  while (false) TVM_FFI_ICHECK_NE(x, y)
 #endif
 
 #define TVM_FFI_SAFE_CALL_BEGIN() \
   try {                           \
   (void)0
-#define TVM_FFI_SAFE_CALL_END()                                                                    \
-  return 0;                                                                                        \
-  }                                                                                                \
-  catch (const ::tvm::ffi::Error& ptxbench_error) {                                                \
-    ::tvm::ffi::detail::SetSafeCallRaised(ptxbench_error);                                         \
-    return -1;                                                                                     \
-  }                                                                                                \
-  catch (const std::exception& ptxbench_error) {                                                   \
-    ::tvm::ffi::detail::SetSafeCallRaised(                                                         \
-        ::tvm::ffi::Error("InternalError", ptxbench_error.what(), ""));                            \
-    return -1;                                                                                     \
-  }                                                                                                \
+#define TVM_FFI_SAFE_CALL_END()                                                                           \
+  return 0;                                                                                               \
+  }                                                                                                       \
+  catch (const ::tvm::ffi::Error& ptxbench_error) {                                                       \
+    ::tvm::ffi::detail::SetSafeCallRaised(ptxbench_error);                                                \
+    return -1;                                                                                            \
+  }                                                                                                       \
+  catch (const std::exception& ptxbench_error) {                                                          \
+    ::tvm::ffi::detail::SetSafeCallRaised(::tvm::ffi::Error("InternalError", ptxbench_error.what(), "")); \
+    return -1;                                                                                            \
+  }                                                                                                       \
   TVM_FFI_UNREACHABLE()
-#define TVM_FFI_CHECK_SAFE_CALL(call)                                                              \
-  {                                                                                                \
-    if (TVM_FFI_PREDICT_FALSE((call) != 0)) throw ::tvm::ffi::detail::MoveFromSafeCallRaised();    \
+#define TVM_FFI_CHECK_SAFE_CALL(call)                                                           \
+  {                                                                                             \
+    if (TVM_FFI_PREDICT_FALSE((call) != 0)) throw ::tvm::ffi::detail::MoveFromSafeCallRaised(); \
   }
 
 inline bool operator==(const DLDataType& a, const DLDataType& b) {

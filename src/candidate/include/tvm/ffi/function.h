@@ -48,17 +48,28 @@ namespace detail {
 
 inline const char* type_name(int32_t index) {
   switch (index) {
-    case kTVMFFINone: return "None";
-    case kTVMFFIInt: return "int";
-    case kTVMFFIBool: return "bool";
-    case kTVMFFIFloat: return "float";
-    case kTVMFFIOpaquePtr: return "void*";
-    case kTVMFFIDataType: return "DataType";
-    case kTVMFFIDevice: return "Device";
-    case kTVMFFIDLTensorPtr: return "DLTensor*";
-    case kTVMFFITensor: return "ffi.Tensor";
-    case kTVMFFIRawStr: return "const char*";
-    default: return "another object";
+    case kTVMFFINone:
+      return "None";
+    case kTVMFFIInt:
+      return "int";
+    case kTVMFFIBool:
+      return "bool";
+    case kTVMFFIFloat:
+      return "float";
+    case kTVMFFIOpaquePtr:
+      return "void*";
+    case kTVMFFIDataType:
+      return "DataType";
+    case kTVMFFIDevice:
+      return "Device";
+    case kTVMFFIDLTensorPtr:
+      return "DLTensor*";
+    case kTVMFFITensor:
+      return "ffi.Tensor";
+    case kTVMFFIRawStr:
+      return "const char*";
+    default:
+      return "another object";
   }
 }
 
@@ -201,14 +212,13 @@ struct SignatureOf<R (C::*)(Args...)> : Signature<R, Args...> {};
 }  // namespace tvm
 
 /// Exports `Function` (a function or a captureless lambda) as the symbol __tvm_ffi_<ExportName>.
-#define TVM_FFI_DLL_EXPORT_TYPED_FUNC(ExportName, Function)                                                      \
-  extern "C" {                                                                                                   \
-  TVM_FFI_DLL_EXPORT int __tvm_ffi_##ExportName(void*, const TVMFFIAny* args, int32_t num_args,                  \
-                                                TVMFFIAny* result) {                                             \
-    TVM_FFI_SAFE_CALL_BEGIN();                                                                                   \
-    ::tvm::ffi::detail::SignatureOf<std::decay_t<decltype(Function)>>::call(#ExportName, Function, args,         \
-                                                                            num_args, result);                   \
-    TVM_FFI_SAFE_CALL_END();                                                                                     \
-  }                                                                                                              \
+#define TVM_FFI_DLL_EXPORT_TYPED_FUNC(ExportName, Function)                                                          \
+  extern "C" {                                                                                                       \
+  TVM_FFI_DLL_EXPORT int __tvm_ffi_##ExportName(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) { \
+    TVM_FFI_SAFE_CALL_BEGIN();                                                                                       \
+    ::tvm::ffi::detail::SignatureOf<std::decay_t<decltype(Function)>>::call(#ExportName, Function, args, num_args,   \
+                                                                            result);                                 \
+    TVM_FFI_SAFE_CALL_END();                                                                                         \
+  }                                                                                                                  \
   }
 #define TVM_FFI_DLL_EXPORT_TYPED_FUNC_DOC(ExportName, DocString)

@@ -19,9 +19,7 @@ inline bool IsContiguous(const DLTensor& tensor) {
 }
 
 /// Bytes of `count` elements; types below a byte are packed.
-inline size_t GetDataSize(size_t count, DLDataType dtype) {
-  return (count * dtype.bits * dtype.lanes + 7) / 8;
-}
+inline size_t GetDataSize(size_t count, DLDataType dtype) { return (count * dtype.bits * dtype.lanes + 7) / 8; }
 
 inline size_t GetDataSize(const DLTensor& tensor) {
   return GetDataSize(static_cast<size_t>(ShapeView(tensor.shape, static_cast<size_t>(tensor.ndim)).Product()),
@@ -29,8 +27,8 @@ inline size_t GetDataSize(const DLTensor& tensor) {
 }
 
 inline bool IsDirectAddressDevice(const DLDevice& device) {
-  return device.device_type <= kDLCUDAHost || device.device_type == kDLCUDAManaged ||
-         device.device_type == kDLROCM || device.device_type == kDLROCMHost;
+  return device.device_type <= kDLCUDAHost || device.device_type == kDLCUDAManaged || device.device_type == kDLROCM ||
+         device.device_type == kDLROCMHost;
 }
 
 inline bool IsAligned(const DLTensor& tensor, size_t alignment) {

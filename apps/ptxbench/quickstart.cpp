@@ -1,0 +1,201 @@
+// ptxbench quickstart: one model, one problem, a few turns, a report.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/trajectory.h"
+#include "agent/turn_loop.h"
+#include "base/files.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "commands.h"
+#include "evaluation/evaluation_text.h"
+#include "models/openai.h"
+#include "models/replay.h"
+#include "problem/dataset.h"
+
+namespace ptxbench::app {
+namespace {
+
+struct Options {
+  std::string model = "replay", problem = "gemm_n7168_k5120", answers, output;
+  std::string base_url = "https://api.openai.com/v1", key_variable = "OPENAI_API_KEY";
+  std::vector<std::string> data, axes;
+  unsigned turns = 0;
+  bool require_target = true;
+};
+
+Result<std::unique_ptr<models::Model>> make_model(const Options& options) {
+  if (options.model == "replay") {
+    std::filesystem::path folder = options.answers;
+    if (folder.empty()) {
+      auto home = base::home_dir();
+      if (!home) return tl::unexpected<Error>(home.error());
+      folder = *home / "examples" / "replay" / options.problem;
+    }
+    auto model = models::ReplayModel::open(folder);
+    if (!model) return tl::unexpected<Error>(model.error());
+    return std::unique_ptr<models::Model>(std::move(*model));
+  }
+  if (options.model.starts_with("openai:")) {
+    models::OpenAiOptions endpoint;
+    endpoint.model = options.model.substr(7);
+    endpoint.base_url = options.base_url;
+    endpoint.key_variable = options.key_variable;
+    auto model = models::OpenAiModel::create(endpoint);
+    if (!model) return tl::unexpected<Error>(model.error());
+    return std::unique_ptr<models::Model>(std::move(*model));
+  }
+  return input_error("--model {}: 'replay' or 'openai:NAME'", options.model);
+}
+
+Result<problem::Problem> find_problem(const Options& options) {
+  auto roots = problem::dataset_roots(options.data);
+  if (!roots) return tl::unexpected<Error>(roots.error());
+  auto dataset = problem::Dataset::load(*roots);
+  if (!dataset) return tl::unexpected<Error>(dataset.error());
+  auto definition = dataset->find_definition(options.problem);
+  if (!definition) return tl::unexpected<Error>(definition.error());
+  std::vector<std::string> axes = options.axes;
+  if (axes.empty() && options.problem.starts_with("gemm_")) axes = {"M=128"};  // a size that a laptop judges in seconds
+  if (axes.empty()) {
+    auto workload = dataset->smallest_workload(**definition);
+    if (!workload) return tl::unexpected<Error>(workload.error());
+    return problem::make_problem(**definition, **workload);
+  }
+  auto workload = dataset->workload_for_axes(**definition, axes);
+  if (!workload) return tl::unexpected<Error>(workload.error());
+  return problem::make_problem(**definition, *workload);
+}
+
+/// The model's own words about its answer: what stands before the code.
+std::string opening(const std::string& answer) {
+  const std::size_t fence = answer.find("```");
+  return std::string(base::trim(std::string_view(answer).substr(0, fence)));
+}
+
+base::Json result_json(const agent::Trajectory& trajectory, const std::filesystem::path& output, double seconds) {
+  const auto correct = static_cast<std::size_t>(
+      std::count_if(trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.passed(); }));
+  const auto generated = static_cast<std::size_t>(
+      std::count_if(trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.source.has_value(); }));
+  base::Json kernels = base::Json::array();
+  for (const auto& turn : trajectory.turns) {
+    if (turn.passed()) kernels.push_back(fmt::format("kernel_v{}.cu", turn.number));
+  }
+  return {{"schema_version", 1},
+          {"created_at", agent::utc_now()},
+          {"output_root", output.string()},
+          {"duration_seconds", seconds},
+          {"runner",
+           {{"planned", 1}, {"completed_processes", 1}, {"infra_failed", 0}, {"api_failed", 0}, {"timeout", 0}, {"error", 0}}},
+          {"outcome",
+           {{"generated_candidate_count", generated}, {"correct_kernel_count", correct}, {"target_achieved_count", correct != 0 ? 1 : 0}}},
+          {"experiments",
+           base::Json::array({{{"exp_name", "exp_000"},
+                               {"definition", trajectory.problem},
+                               {"launcher_status", "completed"},
+                               {"candidate_kernel", kernels.empty() ? base::Json() : kernels.back()},
+                               {"trajectory", "trajectory.jsonl"},
+                               {"correct_kernels", kernels},
+                               {"exit_status", trajectory.exit_status},
+                               {"feedback_excerpt", trajectory.turns.empty()
+                                                        ? std::string()
+                                                        : base::shorten_middle(trajectory.turns.back().feedback, 1200)}}})}};
+}
+
+Result<bool> run(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  auto model = make_model(options);
+  if (!model) return tl::unexpected<Error>(model.error());
+  auto problem = find_problem(options);
+  if (!problem) return tl::unexpected<Error>(problem.error());
+  auto evaluator = evaluation::Evaluator::create();
+  if (!evaluator) return tl::unexpected<Error>(evaluator.error());
+  std::filesystem::path output = options.output;
+  if (output.empty()) {
+    std::string stamp = agent::utc_now();
+    std::erase_if(stamp, [](char c) { return c == ':' || c == '-'; });
+    for (int n = 0;; ++n) {
+      output = std::filesystem::path("runs") / (n == 0 ? "quickstart-" + stamp : fmt::format("quickstart-{}-{}", stamp, n));
+      std::error_code error;
+      if (!std::filesystem::exists(output, error)) break;
+    }
+  }
+  const base::Style style(base::use_color(stdout));
+  fmt::print("{} on {}, judged on an emulated H100 (sm_90a)\n\n", style.bold((*model)->name()), style.bold(problem->title()));
+  std::fflush(stdout);
+
+  agent::TurnLoopOptions loop;
+  loop.max_turns = options.turns != 0 ? options.turns : static_cast<unsigned>((*model)->remaining().value_or(3));
+  loop.trajectory = output / "trajectory.jsonl";
+  loop.evaluate.require_target = false;
+  loop.evaluate.require_target = options.require_target;
+  Result<void> saved;
+  std::unique_ptr<base::ProgressLine> line;
+  loop.progress = [&](unsigned turn, std::string_view state) {
+    if (!line) line = std::make_unique<base::ProgressLine>(fmt::format("turn {}", turn));
+    line->update(state);
+  };
+  loop.on_turn = [&](const agent::Turn& turn, const evaluation::Evaluation* evaluation) {
+    line.reset();
+    fmt::print("{}\n", style.bold(fmt::format("── turn {} ──", turn.number)));
+    if (const std::string words = opening(turn.answer); !words.empty()) {
+      fmt::print("{}\n", style.dim(base::shorten_middle(words, 400)));
+    }
+    if (evaluation != nullptr) {
+      fmt::print("{}\n", evaluation::to_text(*evaluation, style));
+    } else {
+      fmt::print("{}\n", turn.feedback);
+    }
+    std::fflush(stdout);
+    if (turn.source && saved) {
+      saved = base::write_file_atomic(output / fmt::format("kernel_v{}.cu", turn.number), *turn.source);
+      if (saved) saved = base::write_file_atomic(output / fmt::format("feedback_v{}.txt", turn.number), turn.feedback);
+    }
+  };
+  auto trajectory = agent::run_turns(**model, **evaluator, *problem, loop);
+  if (!trajectory) return tl::unexpected<Error>(trajectory.error());
+  if (!saved) return tl::unexpected<Error>(saved.error());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const base::Json result = result_json(*trajectory, output, seconds);
+  if (auto written = base::write_file_atomic(output / "quickstart-result.json", result.dump(2) + "\n"); !written) {
+    return tl::unexpected<Error>(written.error());
+  }
+  if (auto written = base::write_file_atomic(output / "trajectory.json", agent::to_mini_swe(*trajectory).dump(2) + "\n"); !written) {
+    return tl::unexpected<Error>(written.error());
+  }
+  const bool passed = trajectory->exit_status == "Submitted";
+  fmt::print("{}  {} turns in {}; everything is in {}\n", passed ? style.green("PASSED") : style.red("NOT PASSED"),
+             trajectory->turns.size(), base::format_seconds(seconds), output.string());
+  return passed;
+}
+
+}  // namespace
+
+void add_quickstart(CLI::App& app, ExitCode& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("quickstart", "One model, one problem, a few turns: no GPU, no key needed");
+  command->add_option("--model", options->model, "replay (recorded answers) or openai:NAME")->capture_default_str();
+  command->add_option("--problem", options->problem, "Definition to solve")->capture_default_str();
+  command->add_option("--axis", options->axes, "Size to judge at, as in M=128 (default for GEMMs)");
+  command->add_option("--data", options->data, "Folders with further definitions and workloads");
+  command->add_option("--turns", options->turns, "At most this many turns (default: all recorded answers, else 3)");
+  command->add_option("--answers", options->answers, "Folder of recorded answers for the replay model");
+  command->add_option("--base-url", options->base_url, "OpenAI-compatible endpoint")->capture_default_str();
+  command->add_option("--key-variable", options->key_variable, "Environment variable with the endpoint's key, '' for none")
+      ->capture_default_str();
+  command->add_option("--output", options->output, "New folder for the trajectory (default: runs/quickstart-TIME)");
+  command->add_flag("!--any-instructions", options->require_target, "Accept kernels that do not use the tensor cores");
+  command->callback([options, &exit_code] {
+    auto passed = run(*options);
+    exit_code = !passed ? report_error(passed.error()) : *passed ? ExitCode::passed : ExitCode::not_passed;
+  });
+}
+
+}  // namespace ptxbench::app

@@ -1,0 +1,35 @@
+#include "agent/prompt.h"
+
+#include <gtest/gtest.h>
+
+#include "candidate/extraction.h"
+
+namespace ptxbench::agent {
+namespace {
+
+TEST(SystemMessage, NamesTheTargetAndTakesTheKnowledge) {
+  const std::string text = system_message("sm_90a (Hopper)", "wgmma needs a fence");
+  EXPECT_NE(text.find("sm_90a (Hopper)"), std::string::npos);
+  EXPECT_NE(text.find("wgmma needs a fence"), std::string::npos);
+  EXPECT_EQ(system_message("sm_90a", "").find("What you should know"), std::string::npos);
+}
+
+TEST(SystemMessage, ItsExampleIsAnAcceptableAnswer) {
+  const auto extraction = candidate::extract_candidate(system_message("sm_90a", ""));
+  ASSERT_TRUE(extraction.source) << extraction.message;
+  EXPECT_NE(extraction.source->find("TVM_FFI_DLL_EXPORT_TYPED_FUNC"), std::string::npos);
+}
+
+TEST(TaskMessage, ShowsTheDefinitionWithoutTagsAndTheShape) {
+  problem::Problem problem;
+  problem.definition.name = "gemm_n8_k16";
+  problem.definition.op_type = "gemm";
+  problem.axes = {{"M", 4}, {"N", 8}};
+  const std::string text = task_message(problem);
+  EXPECT_NE(text.find("gemm_n8_k16"), std::string::npos);
+  EXPECT_NE(text.find("M=4, N=8"), std::string::npos);
+  EXPECT_EQ(text.find("\"tags\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ptxbench::agent

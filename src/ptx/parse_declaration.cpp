@@ -215,19 +215,14 @@ bool Parser::initialiser_element(Variable& variable, uint64_t element, uint64_t 
   if (!constant_expression(value)) return false;
   uint64_t bits = value.bits;
   const bool is_float = value.kind == Constant::Kind::f32 || value.kind == Constant::Kind::f64;
-  if (variable.type == Type::f32 && value.kind != Constant::Kind::f32) {
-    const double wide = value.kind == Constant::Kind::f64 ? std::bit_cast<double>(bits)
-                                                          : static_cast<double>(static_cast<int64_t>(bits));
-    bits = std::bit_cast<uint32_t>(static_cast<float>(wide));
-  } else if (variable.type == Type::f64 && value.kind != Constant::Kind::f64) {
-    const double wide = value.kind == Constant::Kind::f32
-                            ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)))
-                            : static_cast<double>(static_cast<int64_t>(bits));
-    bits = std::bit_cast<uint64_t>(wide);
-  } else if (is_float && variable.type != Type::f32 && variable.type != Type::f64) {
-    return fail(at, fmt::format("expected an integer initialiser for .{}, found a floating-point constant",
-                                type_name(variable.type)));
-  }
+  const bool wants_float = variable.type == Type::f32 || variable.type == Type::f64;
+  if (is_float != wants_float)
+    return fail(at, fmt::format("expected {} initialiser for .{}, found {}", wants_float ? "a floating-point" : "an integer",
+                                type_name(variable.type), is_float ? "a floating-point constant" : "an integer"));
+  if (variable.type == Type::f32 && value.kind == Constant::Kind::f64)
+    bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+  else if (variable.type == Type::f64 && value.kind == Constant::Kind::f32)
+    bits = std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
   std::memcpy(variable.data.data() + offset, &bits, std::min<uint64_t>(element_bytes, sizeof bits));
   return true;
 }

@@ -1,7 +1,8 @@
 #include "emulator/isa/engine.h"
 
-/// bar and barrier (PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"): the sixteen named
-/// barriers of a CTA. They count threads in whole warps: a warp's 32 are added once every live lane of it has arrived.
+/// bar and barrier (PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"): the sixteen
+/// named barriers of a CTA. They count threads in whole warps: a warp's 32 are added once every live lane of it has
+/// arrived.
 namespace ptxbench::emulator {
 namespace {
 
@@ -48,7 +49,8 @@ bool complete_if_full(Cta& cta, CtaBarrier& barrier) {
   return true;
 }
 
-void send(Warp& warp, const Inst& inst, BarrierAction action, uint32_t id, uint64_t generation, uint32_t lanes, bool aligned) {
+void send(Warp& warp, const Inst& inst, BarrierAction action, uint32_t id, uint64_t generation, uint32_t lanes,
+          bool aligned) {
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   BarrierEvent event;
@@ -68,7 +70,8 @@ bool one_value(Warp& warp, const ValueOperand& operand, uint32_t& value) {
   value = static_cast<uint32_t>(operand.get(warp, first_lane(warp.mask)));
   if (operand.slot.shape == Shape::uniform) return true;
   bool same = true;
-  for_each_lane(warp.mask, [&](unsigned lane) { same = same && static_cast<uint32_t>(operand.get(warp, lane)) == value; });
+  for_each_lane(warp.mask,
+                [&](unsigned lane) { same = same && static_cast<uint32_t>(operand.get(warp, lane)) == value; });
   return same;
 }
 
@@ -100,7 +103,8 @@ const Inst* arrive(Warp& warp, const Inst& inst) {
           inst, "sync.barrier-mismatch",
           barrier.reducing != reducing
               ? fmt::format("barrier {} is used by barrier.red and by another barrier instruction in one phase", id)
-              : fmt::format("barrier {} waits for {} threads in this phase, but this instruction says {}", id, expected, wanted),
+              : fmt::format("barrier {} waits for {} threads in this phase, but this instruction says {}", id, expected,
+                            wanted),
           "all participants of one barrier phase must use the same kind of instruction and the same thread count");
     }
   } else {
@@ -137,7 +141,8 @@ const Inst* arrive(Warp& warp, const Inst& inst) {
   return warp.block(FragmentState::barrier, &inst + 1);
 }
 
-/// Second half of sync and red: runs once the phase is over, for the lanes that arrived (a guard does not see the resumption).
+/// Second half of sync and red: runs once the phase is over, for the lanes that arrived (a guard does not see the
+/// resumption).
 const Inst* leave_barrier(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const BarrierOp*>(inst.extra);
   const Fragment& fragment = warp.fragment();
@@ -145,7 +150,8 @@ const Inst* leave_barrier(Warp& warp, const Inst& inst) {
   send(warp, inst, BarrierAction::wait_end, fragment.wait_id, fragment.wait_generation + 1, lanes, op.aligned);
   const CtaBarrier& barrier = warp.cta->barriers[fragment.wait_id];
   switch (op.reduction) {
-    case Reduction::none: break;
+    case Reduction::none:
+      break;
     case Reduction::popc: {
       uint32_t* destination = warp.slot<uint32_t>(op.destination);
       for_each_lane(lanes, [&](unsigned lane) { destination[lane] = barrier.last_popc; });
@@ -169,8 +175,12 @@ void bind_barrier(Decoder& decoder, const ptx::Instruction& instruction) {
   const auto& operands = instruction.operands;
   size_t next = 0;
   if (instruction.has(Mod::red)) {
-    op.reduction = instruction.has(Mod::popc) ? Reduction::popc : instruction.has(Mod::and_) ? Reduction::all : Reduction::any;
-    op.destination = decoder.vector_destination(operands.at(next++), op.reduction == Reduction::popc ? Type::u32 : Type::pred).offset;
+    op.reduction = instruction.has(Mod::popc)   ? Reduction::popc
+                   : instruction.has(Mod::and_) ? Reduction::all
+                                                : Reduction::any;
+    op.destination =
+        decoder.vector_destination(operands.at(next++), op.reduction == Reduction::popc ? Type::u32 : Type::pred)
+            .offset;
     op.predicate = {decoder.predicate(operands.back()), 1};
     op.has_count = operands.size() == 4;
   } else {

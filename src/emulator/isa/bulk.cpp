@@ -4,7 +4,8 @@
 #include "emulator/isa/bulk.h"
 #include "emulator/isa/mbarrier.h"
 
-/// Linear bulk copies and reductions, st.async and red.async (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy").
+/// Linear bulk copies and reductions, st.async and red.async (PTX ISA, "Data Movement and Conversion Instructions: Bulk
+/// copy").
 namespace ptxbench::emulator {
 
 using ptx::Mod;
@@ -33,8 +34,7 @@ bool find_targets(Warp& warp, const Inst& inst, unsigned lane, uint64_t destinat
     }
     cta_mask = 1u << (destination >> kCtaRankShift & 31);
   } else if (cta_mask == 0 || (ctas < 32 && (cta_mask >> ctas) != 0)) {
-    warp.fault(inst, "tma.multicast",
-               fmt::format("multicast mask {:#06x} in a cluster of {} CTAs", cta_mask, ctas),
+    warp.fault(inst, "tma.multicast", fmt::format("multicast mask {:#06x} in a cluster of {} CTAs", cta_mask, ctas),
                "set one bit per destination CTA, by its rank in the cluster", 0, 1u << lane);
     return false;
   }
@@ -43,7 +43,8 @@ bool find_targets(Warp& warp, const Inst& inst, unsigned lane, uint64_t destinat
     const uint64_t rank = first_lane(left);
     SharedTarget target;
     target.address = multicast ? (rank << kCtaRankShift) | (destination & kOffset) : destination;
-    std::byte* pointer = resolve_address(warp, inst, StateSpace::shared_cluster, target.address, bytes, alignment, true, lane);
+    std::byte* pointer =
+        resolve_address(warp, inst, StateSpace::shared_cluster, target.address, bytes, alignment, true, lane);
     if (pointer == nullptr) return false;
     target.pointer = pointer;
     target.cta = cluster.cta_of_shared(target.address);
@@ -159,10 +160,12 @@ bool issue_bulk(Warp& warp, const Inst& inst, const BulkOp& op, unsigned lane) {
     if (copy->source == nullptr) return false;
   }
   if (op.to_global) {
-    copy->global = size == 0 ? nullptr : resolve_address(warp, inst, StateSpace::global, destination, size, 16, true, lane);
+    copy->global =
+        size == 0 ? nullptr : resolve_address(warp, inst, StateSpace::global, destination, size, 16, true, lane);
     if (size != 0 && copy->global == nullptr) return false;
   } else if (!find_targets(warp, inst, lane, destination, size, 16, barrier, op.multicast,
-                           op.multicast ? static_cast<uint32_t>(op.cta_mask.get(warp, lane)) & 0xffff : 0, copy->targets)) {
+                           op.multicast ? static_cast<uint32_t>(op.cta_mask.get(warp, lane)) & 0xffff : 0,
+                           copy->targets)) {
     return false;
   }
   copy->id = cluster.async.next_id();
@@ -219,7 +222,8 @@ void bind_bulk(Decoder& decoder, const ptx::Instruction& instruction) {
   op.destination = address_operand(decoder, operands.at(0), destination, 16, AccessKind::write);
   op.source = address_operand(decoder, operands.at(1), source, 16);
   op.size = value_operand(decoder, operands.at(2), Type::u32);
-  if (op.signals) op.barrier = address_operand(decoder, operands.at(3), StateSpace::shared_cluster, 8, AccessKind::atomic);
+  if (op.signals)
+    op.barrier = address_operand(decoder, operands.at(3), StateSpace::shared_cluster, 8, AccessKind::atomic);
   if (op.multicast) op.cta_mask = value_operand(decoder, operands.at(4), Type::u16);
   if (instruction.has(Mod::cp_mask)) throw std::runtime_error("cp.async.bulk with .cp_mask needs sm_100");
   if (op.reduces) {
@@ -236,7 +240,8 @@ void bind_prefetch(Decoder& decoder, const ptx::Instruction& instruction) {
   decoder.emit({&prefetch_bulk, &prefetch_bulk}).extra = decoder.keep(std::move(op));
 }
 
-// --- st.async and red.async: per lane, into the shared memory of the cluster ----------------------------------------------
+// --- st.async and red.async: per lane, into the shared memory of the cluster
+// ----------------------------------------------
 
 struct RemoteOp {
   MemoryOp destination, barrier;
@@ -295,7 +300,8 @@ const Inst* remote_store(Warp& warp, const Inst& inst) {
       return nullptr;
     }
     std::vector<SharedTarget> targets;
-    if (!find_targets(warp, inst, lane, destination, store->bytes, store->bytes, barrier, false, 0, targets)) return nullptr;
+    if (!find_targets(warp, inst, lane, destination, store->bytes, store->bytes, barrier, false, 0, targets))
+      return nullptr;
     RemoteStore::Lane entry;
     entry.target = targets[0];
     for (size_t v = 0; v < op.values.size(); ++v) {
@@ -322,7 +328,8 @@ void bind_remote_store(Decoder& decoder, const ptx::Instruction& instruction) {
   const auto& operands = instruction.operands;
   RemoteOp op;
   const Type type = instruction.type();
-  op.destination = address_operand(decoder, operands.at(0), StateSpace::shared_cluster, type_bits(type) / 8, AccessKind::write);
+  op.destination =
+      address_operand(decoder, operands.at(0), StateSpace::shared_cluster, type_bits(type) / 8, AccessKind::write);
   op.barrier = address_operand(decoder, operands.at(2), StateSpace::shared_cluster, 8, AccessKind::atomic);
   const ptx::Operand& value = operands.at(1);
   if (value.kind == ptx::OperandKind::vector) {
@@ -349,15 +356,24 @@ void bind_wait(Decoder& decoder, const ptx::Instruction& instruction) {
 BulkReduction bulk_reduction(const ptx::Instruction& instruction) {
   for (const Mod mod : instruction.mods) {
     switch (mod) {
-      case Mod::add: return BulkReduction::add;
-      case Mod::min: return BulkReduction::min;
-      case Mod::max: return BulkReduction::max;
-      case Mod::inc: return BulkReduction::inc;
-      case Mod::dec: return BulkReduction::dec;
-      case Mod::and_: return BulkReduction::bit_and;
-      case Mod::or_: return BulkReduction::bit_or;
-      case Mod::xor_: return BulkReduction::bit_xor;
-      default: break;
+      case Mod::add:
+        return BulkReduction::add;
+      case Mod::min:
+        return BulkReduction::min;
+      case Mod::max:
+        return BulkReduction::max;
+      case Mod::inc:
+        return BulkReduction::inc;
+      case Mod::dec:
+        return BulkReduction::dec;
+      case Mod::and_:
+        return BulkReduction::bit_and;
+      case Mod::or_:
+        return BulkReduction::bit_or;
+      case Mod::xor_:
+        return BulkReduction::bit_xor;
+      default:
+        break;
     }
   }
   throw std::runtime_error("a reduction without an operation");
@@ -365,15 +381,26 @@ BulkReduction bulk_reduction(const ptx::Instruction& instruction) {
 
 TensorDataType reduction_type(Type type) {
   switch (type) {
-    case Type::b32: case Type::u32: return TensorDataType::u32;
-    case Type::s32: return TensorDataType::s32;
-    case Type::b64: case Type::u64: return TensorDataType::u64;
-    case Type::s64: return TensorDataType::s64;
-    case Type::f16: return TensorDataType::f16;
-    case Type::bf16: return TensorDataType::bf16;
-    case Type::f32: return TensorDataType::f32;
-    case Type::f64: return TensorDataType::f64;
-    default: throw std::runtime_error("a reduction of this type");
+    case Type::b32:
+    case Type::u32:
+      return TensorDataType::u32;
+    case Type::s32:
+      return TensorDataType::s32;
+    case Type::b64:
+    case Type::u64:
+      return TensorDataType::u64;
+    case Type::s64:
+      return TensorDataType::s64;
+    case Type::f16:
+      return TensorDataType::f16;
+    case Type::bf16:
+      return TensorDataType::bf16;
+    case Type::f32:
+      return TensorDataType::f32;
+    case Type::f64:
+      return TensorDataType::f64;
+    default:
+      throw std::runtime_error("a reduction of this type");
   }
 }
 

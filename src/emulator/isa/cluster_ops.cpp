@@ -1,13 +1,15 @@
 #include "emulator/isa/engine.h"
 
-/// barrier.cluster (PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"): counts threads,
-/// each for itself, over all threads of the cluster that have not exited.
+/// barrier.cluster (PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"): counts
+/// threads, each for itself, over all threads of the cluster that have not exited.
 namespace ptxbench::emulator {
 namespace {
 
 using ptx::Mod;
 
-size_t cluster_index(const Warp& warp) { return warp.cta->rank * size_t{warp.cluster->launch->warps_per_cta} + warp.index; }
+size_t cluster_index(const Warp& warp) {
+  return warp.cta->rank * size_t{warp.cluster->launch->warps_per_cta} + warp.index;
+}
 
 void prepare(ClusterBarrier& barrier, const Cluster& cluster) {
   if (barrier.arrived.size() == cluster.warps.size()) return;
@@ -68,10 +70,11 @@ const Inst* cluster_arrive(Warp& warp, const Inst& inst) {
   prepare(barrier, cluster);
   const size_t index = cluster_index(warp);
   if ((barrier.unwaited[index] & warp.mask) != 0) {
-    return warp.fault(inst, "sync.cluster-barrier",
-                      "a thread arrives at the cluster barrier a second time without having waited for its first arrival",
-                      "pair every barrier.cluster.arrive with a barrier.cluster.wait of the same thread", 0,
-                      barrier.unwaited[index] & warp.mask);
+    return warp.fault(
+        inst, "sync.cluster-barrier",
+        "a thread arrives at the cluster barrier a second time without having waited for its first arrival",
+        "pair every barrier.cluster.arrive with a barrier.cluster.wait of the same thread", 0,
+        barrier.unwaited[index] & warp.mask);
   }
   barrier.arrived[index] |= warp.mask;
   barrier.unwaited[index] |= warp.mask;
@@ -87,7 +90,8 @@ const Inst* cluster_wait(Warp& warp, const Inst& inst) {
   prepare(barrier, *warp.cluster);
   const size_t index = cluster_index(warp);
   if ((warp.mask & ~barrier.unwaited[index]) != 0) {
-    return warp.fault(inst, "sync.cluster-barrier", "a thread waits for the cluster barrier without having arrived at it",
+    return warp.fault(inst, "sync.cluster-barrier",
+                      "a thread waits for the cluster barrier without having arrived at it",
                       "let each thread execute barrier.cluster.arrive before barrier.cluster.wait", 0,
                       warp.mask & ~barrier.unwaited[index]);
   }
@@ -105,7 +109,8 @@ void bind_cluster_barrier(Decoder& decoder, const ptx::Instruction& instruction)
   const bool arrives = instruction.op == ptx::Op::barrier_cluster_arrive;
   ClusterBarrierOp op;
   op.aligned = instruction.has(Mod::aligned);
-  op.semantics = arrives ? (instruction.has(Mod::relaxed) ? Semantics::relaxed : Semantics::release) : Semantics::acquire;
+  op.semantics =
+      arrives ? (instruction.has(Mod::relaxed) ? Semantics::relaxed : Semantics::release) : Semantics::acquire;
   const Handler handler = arrives ? &cluster_arrive : &cluster_wait;
   decoder.emit({handler, handler}).extra = decoder.keep(op);
 }

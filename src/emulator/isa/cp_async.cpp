@@ -3,8 +3,8 @@
 #include "emulator/isa/async_groups.h"
 #include "emulator/isa/mbarrier.h"
 
-/// Non-bulk cp.async (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy"): 4, 8 or 16 bytes per lane from
-/// global to the CTA's shared memory, tracked by per-thread groups or an mbarrier.
+/// Non-bulk cp.async (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy"): 4, 8 or 16 bytes per
+/// lane from global to the CTA's shared memory, tracked by per-thread groups or an mbarrier.
 namespace ptxbench::emulator {
 
 using ptx::Mod;
@@ -66,14 +66,15 @@ const Inst* copy(Warp& warp, const Inst& inst) {
     }
     uint64_t size = op.has_ignore ? (op.ignore.get(warp, lane) != 0 ? 0 : op.bytes) : op.source_size.get(warp, lane);
     if (size > op.bytes) {
-      return warp.fault(inst, "async.size", fmt::format("cp.async of {} bytes with a source size of {}", op.bytes, size),
+      return warp.fault(inst, "async.size",
+                        fmt::format("cp.async of {} bytes with a source size of {}", op.bytes, size),
                         "the source size must not exceed the copy size", 0, 1u << lane);
     }
     copies.source_bytes[lane] = static_cast<uint8_t>(size);
     // Bytes that are not read need not exist, but the address must be aligned all the same.
     if (size != 0) {
-      copies.source[lane] = resolve_address(warp, inst, StateSpace::global, lane_address(warp, op.source, lane), size, op.bytes,
-                                            false, lane);
+      copies.source[lane] = resolve_address(warp, inst, StateSpace::global, lane_address(warp, op.source, lane), size,
+                                            op.bytes, false, lane);
       if (copies.source[lane] == nullptr) return nullptr;
     }
   }
@@ -82,7 +83,8 @@ const Inst* copy(Warp& warp, const Inst& inst) {
     // Range i belongs to the i-th active lane.
     std::vector<ByteRange> reads, writes;
     for_each_lane(warp.mask, [&](unsigned lane) {
-      reads.push_back({locate(op.source.space, lane_address(warp, op.source, lane)).address, copies.source_bytes[lane]});
+      reads.push_back(
+          {locate(op.source.space, lane_address(warp, op.source, lane)).address, copies.source_bytes[lane]});
       writes.push_back({locate(op.destination.space, lane_address(warp, op.destination, lane)).address, op.bytes});
     });
     IssueDescription description;

@@ -24,20 +24,27 @@ const Inst* converge(Warp& warp, const Inst& inst, const char* rule) {
     warp.fragment().wait_mask = kFullMask;
     return warp.block(FragmentState::rendezvous, &inst);
   }
-  return warp.fault(inst, rule,
-                    fmt::format("only lanes {:#010x} of the warp execute this instruction, which needs all 32", warp.mask),
-                    "let the whole warp reach it: no early return, no divergent branch around it");
+  return warp.fault(
+      inst, rule,
+      fmt::format("only lanes {:#010x} of the warp execute this instruction, which needs all 32", warp.mask),
+      "let the whole warp reach it: no early return, no divergent branch around it");
 }
 
 Semantics semantics_of(const ptx::Instruction& instruction, Semantics otherwise) {
   for (Mod mod : instruction.mods) {
     switch (mod) {
-      case Mod::relaxed: return Semantics::relaxed;
-      case Mod::acquire: return Semantics::acquire;
-      case Mod::release: return Semantics::release;
-      case Mod::acq_rel: return Semantics::acq_rel;
-      case Mod::sc: return Semantics::sc;
-      default: break;
+      case Mod::relaxed:
+        return Semantics::relaxed;
+      case Mod::acquire:
+        return Semantics::acquire;
+      case Mod::release:
+        return Semantics::release;
+      case Mod::acq_rel:
+        return Semantics::acq_rel;
+      case Mod::sc:
+        return Semantics::sc;
+      default:
+        break;
     }
   }
   return otherwise;

@@ -9,8 +9,8 @@
 #include "emulator/memory_access.h"
 #include "emulator/warp.h"
 
-/// What the asynchronous and synchronising instruction families share: operands read lane by lane, convergence of `.aligned`
-/// instructions, and the origin of an operation whose effects (and faults) come after its issue.
+/// What the asynchronous and synchronising instruction families share: operands read lane by lane, convergence of
+/// `.aligned` instructions, and the origin of an operation whose effects (and faults) come after its issue.
 namespace ptxbench::emulator {
 
 /// A source operand that a handler reads lane by lane.
@@ -20,10 +20,15 @@ struct ValueOperand {
   uint64_t get(Warp& warp, unsigned lane) const {
     const bool uniform = slot.shape == Shape::uniform;
     switch (bits) {
-      case 1: return *warp.slot<uint32_t>(slot.offset) >> lane & 1;
-      case 8: case 16: return uniform ? *warp.slot<uint16_t>(slot.offset) : warp.slot<uint16_t>(slot.offset)[lane];
-      case 32: return uniform ? *warp.slot<uint32_t>(slot.offset) : warp.slot<uint32_t>(slot.offset)[lane];
-      default: return uniform ? *warp.slot<uint64_t>(slot.offset) : warp.slot<uint64_t>(slot.offset)[lane];
+      case 1:
+        return *warp.slot<uint32_t>(slot.offset) >> lane & 1;
+      case 8:
+      case 16:
+        return uniform ? *warp.slot<uint16_t>(slot.offset) : warp.slot<uint16_t>(slot.offset)[lane];
+      case 32:
+        return uniform ? *warp.slot<uint32_t>(slot.offset) : warp.slot<uint32_t>(slot.offset)[lane];
+      default:
+        return uniform ? *warp.slot<uint64_t>(slot.offset) : warp.slot<uint64_t>(slot.offset)[lane];
     }
   }
 };
@@ -45,8 +50,8 @@ inline void write_predicate(Warp& warp, uint32_t slot, uint32_t value) {
   mask = (mask & ~warp.mask) | (value & warp.mask);
 }
 
-/// The masked handler of a `.sync.aligned` instruction that needs all 32 lanes: diverged lanes wait for their siblings; where
-/// some have exited nobody can come any more and the instruction faults with `rule`.
+/// The masked handler of a `.sync.aligned` instruction that needs all 32 lanes: diverged lanes wait for their siblings;
+/// where some have exited nobody can come any more and the instruction faults with `rule`.
 const Inst* converge(Warp& warp, const Inst& inst, const char* rule);
 
 Semantics semantics_of(const ptx::Instruction& instruction, Semantics otherwise);

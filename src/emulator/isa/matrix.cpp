@@ -1,9 +1,9 @@
-#include <cstring>
-
+#include "emulator/isa/mma.h"
 #include "emulator/isa/engine.h"
+#include "emulator/tensor/mma_sync.h"
 
-/// ldmatrix, stmatrix and movmatrix (PTX ISA, "Warp Level Matrix Instructions"): 8x8 matrices of 16-bit elements, one row of 16
-/// bytes per address. Lane l holds elements 2*(l%4) and 2*(l%4)+1 of row l/4.
+/// ldmatrix, stmatrix and movmatrix (PTX ISA, "Warp Level Matrix Instructions"): 8x8 matrices of 16-bit elements, one
+/// row of 16 bytes per address. Lane l holds elements 2*(l%4) and 2*(l%4)+1 of row l/4.
 namespace ptxbench::emulator {
 
 using ptx::Mod;
@@ -37,7 +37,8 @@ bool find_rows(Warp& warp, const Inst& inst, const MatrixOp& op, std::array<std:
       continue;
     }
     if (!shared && locate(op.address.space, address).space != Space::shared) {
-      warp.fault(inst, "memory.out-of-bounds", fmt::format("the matrix row address {:#x} is not in shared memory", address),
+      warp.fault(inst, "memory.out-of-bounds",
+                 fmt::format("the matrix row address {:#x} is not in shared memory", address),
                  "ldmatrix and stmatrix work on shared memory only", address, 1u << lane);
       return false;
     }
@@ -64,44 +65,13 @@ void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
   observer->on_access(event);
 }
 
-/// element[row][column] of one matrix, as the lanes' registers hold it.
-using Tile = std::array<std::array<uint16_t, 8>, 8>;
-
-Tile tile_of_register(const uint32_t* lanes) {
-  Tile tile;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    tile[lane / 4][lane % 4 * 2] = static_cast<uint16_t>(lanes[lane]);
-    tile[lane / 4][lane % 4 * 2 + 1] = static_cast<uint16_t>(lanes[lane] >> 16);
-  }
-  return tile;
-}
-
-Tile transposed(const Tile& tile) {
-  Tile result;
-  for (unsigned row = 0; row < kRows; ++row) {
-    for (unsigned column = 0; column < kRows; ++column) result[column][row] = tile[row][column];
-  }
-  return result;
-}
-
-void tile_to_register(const Tile& tile, uint32_t* lanes) {
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    lanes[lane] = uint32_t{tile[lane / 4][lane % 4 * 2]} | uint32_t{tile[lane / 4][lane % 4 * 2 + 1]} << 16;
-  }
-}
-
 const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
   observe(warp, inst, op);
-  // Destination registers may hold the addresses: read everything first.
-  std::array<Tile, 4> tiles;
   for (unsigned m = 0; m < op.count; ++m) {
-    for (unsigned row = 0; row < kRows; ++row) std::memcpy(tiles[m][row].data(), rows[m * kRows + row], kRowBytes);
-  }
-  for (unsigned m = 0; m < op.count; ++m) {
-    tile_to_register(op.transpose ? transposed(tiles[m]) : tiles[m], warp.slot<uint32_t>(op.registers[m]));
+    ldmatrix_b16(&rows[m * kRows], op.transpose, warp.slot<uint32_t>(op.registers[m]));
   }
   return &inst + 1;
 }
@@ -112,9 +82,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
   if (!find_rows(warp, inst, op, rows)) return nullptr;
   observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
-    Tile tile = tile_of_register(warp.slot<uint32_t>(op.registers[m]));
-    if (op.transpose) tile = transposed(tile);
-    for (unsigned row = 0; row < kRows; ++row) std::memcpy(rows[m * kRows + row], tile[row].data(), kRowBytes);
+    stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);
   }
   warp.side_effect();
   ++warp.cta->shared_version;
@@ -122,7 +90,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
 }
 
 const Inst* transpose(Warp& warp, const Inst& inst) {
-  tile_to_register(transposed(tile_of_register(warp.slot<uint32_t>(inst.src[0]))), warp.slot<uint32_t>(inst.dst));
+  movmatrix_b16(warp.slot<uint32_t>(inst.src[0]), warp.slot<uint32_t>(inst.dst));
   return &inst + 1;
 }
 
@@ -139,7 +107,8 @@ void bind_matrix(Decoder& decoder, const ptx::Instruction& instruction) {
   const ptx::Operand& list = instruction.operands.at(op.store ? 1 : 0);
   for (unsigned m = 0; m < op.count; ++m) {
     const ptx::Operand& element = list.kind == ptx::OperandKind::vector ? list.elements.at(m) : list;
-    op.registers[m] = (op.store ? decoder.vector_source(element, Type::b32) : decoder.vector_destination(element, Type::b32)).offset;
+    op.registers[m] =
+        (op.store ? decoder.vector_source(element, Type::b32) : decoder.vector_destination(element, Type::b32)).offset;
   }
   const Handler handler = op.store ? &store : &load;
   decoder.emit({handler, &masked}).extra = decoder.keep(std::move(op));
@@ -159,6 +128,7 @@ void register_matrix(BinderTable& table) {
   table.set(Op::ldmatrix, &bind_matrix);
   table.set(Op::stmatrix, &bind_matrix);
   table.set(Op::movmatrix, &bind_transpose);
+  register_mma(table);
 }
 
 }  // namespace ptxbench::emulator

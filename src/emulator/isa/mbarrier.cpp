@@ -71,7 +71,8 @@ MbarrierEvent event_of(const Origin& origin, MbarrierAction action, uint64_t add
   return event;
 }
 
-void send_change(Observer& observer, const Origin& origin, uint64_t address, const MbarrierChange& change, uint64_t phase) {
+void send_change(Observer& observer, const Origin& origin, uint64_t address, const MbarrierChange& change,
+                 uint64_t phase) {
   auto send = [&](MbarrierAction action, uint32_t count, int64_t bytes) {
     MbarrierEvent event = event_of(origin, action, address, phase);
     event.count = count;
@@ -83,7 +84,8 @@ void send_change(Observer& observer, const Origin& origin, uint64_t address, con
   };
   if (change.expect_bytes != 0) send(MbarrierAction::expect_tx, 0, change.expect_bytes);
   if (change.complete_bytes != 0) send(MbarrierAction::complete_tx, 0, change.complete_bytes);
-  if (change.arrivals != 0) send(change.drop ? MbarrierAction::arrive_drop : MbarrierAction::arrive, change.arrivals, 0);
+  if (change.arrivals != 0)
+    send(change.drop ? MbarrierAction::arrive_drop : MbarrierAction::arrive, change.arrivals, 0);
 }
 
 std::string state_text(const MbarrierState& state) {
@@ -97,7 +99,8 @@ bool mbarrier_check(Cluster& cluster, const Origin& origin, uint64_t address) {
   return live_word(cluster, origin, address, record) != nullptr;
 }
 
-bool mbarrier_apply(Cluster& cluster, const Origin& origin, uint64_t address, const MbarrierChange& change, uint64_t* before) {
+bool mbarrier_apply(Cluster& cluster, const Origin& origin, uint64_t address, const MbarrierChange& change,
+                    uint64_t* before) {
   MbarrierRecord* record = nullptr;
   std::byte* pointer = live_word(cluster, origin, address, record);
   if (pointer == nullptr) return false;
@@ -113,12 +116,13 @@ bool mbarrier_apply(Cluster& cluster, const Origin& origin, uint64_t address, co
     return false;
   }
   if (change.arrivals > state.pending) {
-    engine_fault(cluster, origin, "mbarrier.underflow",
-                 fmt::format("{} arrival(s) at the mbarrier at {} in a phase with {} of {} still pending", change.arrivals,
-                             describe_shared(cluster, address), state.pending, state.expected),
-                 "initialise the barrier with the number of arrivals that one phase really gets, and let no thread arrive "
-                 "twice in a phase",
-                 address);
+    engine_fault(
+        cluster, origin, "mbarrier.underflow",
+        fmt::format("{} arrival(s) at the mbarrier at {} in a phase with {} of {} still pending", change.arrivals,
+                    describe_shared(cluster, address), state.pending, state.expected),
+        "initialise the barrier with the number of arrivals that one phase really gets, and let no thread arrive "
+        "twice in a phase",
+        address);
     return false;
   }
   if (state.pending + change.more_pending > kMbarrierMaxCount) {
@@ -162,12 +166,14 @@ std::string mbarrier_describe(Cluster& cluster, uint64_t shared_address) {
   if (pointer == nullptr) return "not in shared memory";
   const auto found = cluster.async.mbarriers.find(shared_address);
   if (found == cluster.async.mbarriers.end()) return "not initialised";
-  return fmt::format("phase {} is current, {}", found->second.phases, state_text(MbarrierState::decode(read_word(pointer))));
+  return fmt::format("phase {} is current, {}", found->second.phases,
+                     state_text(MbarrierState::decode(read_word(pointer))));
 }
 
 namespace {
 
-// --- instructions -------------------------------------------------------------------------------------------------------
+// --- instructions
+// -------------------------------------------------------------------------------------------------------
 
 struct BarrierOperand {
   MemoryOp address;
@@ -185,7 +191,7 @@ struct ChangeOp {
   MbarrierChange change;  ///< the static part
   bool arrives = false;
   bool has_value = false;
-  ValueOperand value;     ///< arrival count or bytes
+  ValueOperand value;  ///< arrival count or bytes
   bool value_is_bytes = false;
   bool completes_bytes = false;
   bool has_destination = false;
@@ -218,10 +224,11 @@ bool barrier_address(Warp& warp, const Inst& inst, const BarrierOperand& operand
   }
   address = where.address;
   if (!operand.remote_allowed && (address >> kCtaRankShift) != warp.cta->rank) {
-    warp.fault(inst, "mbarrier.remote",
-               fmt::format("the mbarrier at {} belongs to another CTA; this form works on the executing CTA's barriers only",
-                           describe_shared(*warp.cluster, address)),
-               "wait in the CTA that owns the barrier; remote arrivals need the .shared::cluster form", address, 1u << lane);
+    warp.fault(
+        inst, "mbarrier.remote",
+        fmt::format("the mbarrier at {} belongs to another CTA; this form works on the executing CTA's barriers only",
+                    describe_shared(*warp.cluster, address)),
+        "wait in the CTA that owns the barrier; remote arrivals need the .shared::cluster form", address, 1u << lane);
     return false;
   }
   return true;
@@ -280,9 +287,10 @@ const Inst* change_barrier(Warp& warp, const Inst& inst) {
       const auto value = static_cast<uint32_t>(op.value.get(warp, lane));
       if (op.value_is_bytes) {
         if (value > kMbarrierMaxCount) {
-          return warp.fault(inst, "mbarrier.tx-overflow",
-                            fmt::format("{} transaction bytes in one operation; at most {} are possible", value, kMbarrierMaxCount),
-                            "split the transfer over several phases", address, 1u << lane);
+          return warp.fault(
+              inst, "mbarrier.tx-overflow",
+              fmt::format("{} transaction bytes in one operation; at most {} are possible", value, kMbarrierMaxCount),
+              "split the transfer over several phases", address, 1u << lane);
         }
         (op.completes_bytes ? change.complete_bytes : change.expect_bytes) = value;
       } else {
@@ -306,8 +314,9 @@ const Inst* change_barrier(Warp& warp, const Inst& inst) {
 void send_wait(Warp& warp, const Inst& inst, const WaitOp& op, uint64_t address, bool success, uint32_t lanes) {
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
-  MbarrierEvent event = event_of(origin_of(warp, inst, lanes), success ? MbarrierAction::wait_success : MbarrierAction::wait_failure,
-                                 address, warp.cluster->async.mbarriers[address].phases);
+  MbarrierEvent event =
+      event_of(origin_of(warp, inst, lanes), success ? MbarrierAction::wait_success : MbarrierAction::wait_failure,
+               address, warp.cluster->async.mbarriers[address].phases);
   event.semantics = op.semantics;
   event.scope = op.scope;
   observer->on_mbarrier(event);
@@ -332,7 +341,8 @@ const Inst* wait_barrier(Warp& warp, const Inst& inst) {
       group = 0;
       const uint64_t raw = lane_address(warp, op.barrier.address, lane);
       for_each_lane(left, [&](unsigned other) {
-        if (lane_address(warp, op.barrier.address, other) == raw && op.phase.get(warp, other) == phase) group |= 1u << other;
+        if (lane_address(warp, op.barrier.address, other) == raw && op.phase.get(warp, other) == phase)
+          group |= 1u << other;
       });
     }
     left &= ~group;
@@ -360,11 +370,13 @@ const Inst* wait_barrier(Warp& warp, const Inst& inst) {
 const Inst* pending_count(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const PendingCountOp*>(inst.extra);
   uint32_t* destination = warp.slot<uint32_t>(op.destination);
-  for_each_lane(warp.mask, [&](unsigned lane) { destination[lane] = MbarrierState::decode(op.state.get(warp, lane)).pending; });
+  for_each_lane(warp.mask,
+                [&](unsigned lane) { destination[lane] = MbarrierState::decode(op.state.get(warp, lane)).pending; });
   return &inst + 1;
 }
 
-// --- binders ------------------------------------------------------------------------------------------------------------
+// --- binders
+// ------------------------------------------------------------------------------------------------------------
 
 BarrierOperand barrier_operand(Decoder& decoder, const ptx::Instruction& instruction, const ptx::Operand& operand) {
   BarrierOperand barrier;
@@ -402,7 +414,8 @@ void bind_change(Decoder& decoder, const ptx::Instruction& instruction) {
   if (op.has_value) op.value = value_operand(decoder, operands[next], Type::u32);
   op.change.drop = instruction.op == ptx::Op::mbarrier_arrive_drop;
   op.change.no_complete = instruction.has(Mod::noComplete);
-  op.change.semantics = arrives ? (instruction.has(Mod::relaxed) ? Semantics::relaxed : Semantics::release) : Semantics::relaxed;
+  op.change.semantics =
+      arrives ? (instruction.has(Mod::relaxed) ? Semantics::relaxed : Semantics::release) : Semantics::relaxed;
   op.change.scope = scope_of(instruction, Scope::cta);
   decoder.emit({&change_barrier, &change_barrier}).extra = decoder.keep(std::move(op));
 }

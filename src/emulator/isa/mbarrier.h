@@ -51,17 +51,18 @@ struct MbarrierChange {
   int64_t complete_bytes = 0;
   Semantics semantics = Semantics::relaxed;
   Scope scope = Scope::cta;
-  uint64_t operation = 0;     ///< id of the asynchronous operation that signals, 0 for a thread
+  uint64_t operation = 0;  ///< id of the asynchronous operation that signals, 0 for a thread
 };
 
-/// Applies a change to the barrier at a shared::cluster address; completes the phase when nothing is pending. `before`, if not
-/// null, receives the state token. False: a fault was recorded (mbarrier.uninitialised, mbarrier.overwritten,
+/// Applies a change to the barrier at a shared::cluster address; completes the phase when nothing is pending. `before`,
+/// if not null, receives the state token. False: a fault was recorded (mbarrier.uninitialised, mbarrier.overwritten,
 /// mbarrier.underflow, mbarrier.tx-overflow, mbarrier.no-complete, memory.*).
 bool mbarrier_apply(Cluster& cluster, const Origin& origin, uint64_t address, const MbarrierChange& change,
                     uint64_t* before = nullptr);
 
 /// complete_tx by an asynchronous operation.
-inline bool mbarrier_complete_tx(Cluster& cluster, const Origin& origin, uint64_t address, uint64_t bytes, uint64_t operation) {
+inline bool mbarrier_complete_tx(Cluster& cluster, const Origin& origin, uint64_t address, uint64_t bytes,
+                                 uint64_t operation) {
   MbarrierChange change;
   change.complete_bytes = static_cast<int64_t>(bytes);
   change.scope = Scope::cluster;
@@ -69,8 +70,8 @@ inline bool mbarrier_complete_tx(Cluster& cluster, const Origin& origin, uint64_
   return mbarrier_apply(cluster, origin, address, change);
 }
 
-/// Whether a live, unspoilt barrier is at the address: for checks when an operation that will signal it is issued. Records a
-/// fault if not.
+/// Whether a live, unspoilt barrier is at the address: for checks when an operation that will signal it is issued.
+/// Records a fault if not.
 bool mbarrier_check(Cluster& cluster, const Origin& origin, uint64_t address);
 
 }  // namespace ptxbench::emulator

@@ -25,7 +25,8 @@ uint64_t argument(Warp& warp, const CallInfo& call, unsigned lane, size_t index)
 bool read_string(Warp& warp, const Inst& inst, uint64_t address, unsigned lane, std::string& text) {
   text.clear();
   while (text.size() < kLongestString) {
-    const std::byte* byte = resolve_address(warp, inst, ptx::StateSpace::generic, address + text.size(), 1, 1, false, lane);
+    const std::byte* byte =
+        resolve_address(warp, inst, ptx::StateSpace::generic, address + text.size(), 1, 1, false, lane);
     if (byte == nullptr) return false;
     if (*byte == std::byte{0}) return true;
     text.push_back(static_cast<char>(*byte));
@@ -36,11 +37,13 @@ bool read_string(Warp& warp, const Inst& inst, uint64_t address, unsigned lane, 
 /// Walks the argument block of CUDA's vprintf: values at their natural alignment, floats widened to double.
 class Arguments {
  public:
-  Arguments(Warp& warp, const Inst& inst, uint64_t block, unsigned lane) : warp_(warp), inst_(inst), block_(block), lane_(lane) {}
+  Arguments(Warp& warp, const Inst& inst, uint64_t block, unsigned lane)
+      : warp_(warp), inst_(inst), block_(block), lane_(lane) {}
   template <class T>
   bool next(T& value) {
     offset_ = (offset_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
-    const std::byte* bytes = resolve_address(warp_, inst_, ptx::StateSpace::generic, block_ + offset_, sizeof(T), 1, false, lane_);
+    const std::byte* bytes =
+        resolve_address(warp_, inst_, ptx::StateSpace::generic, block_ + offset_, sizeof(T), 1, false, lane_);
     if (bytes == nullptr) return false;
     std::memcpy(&value, bytes, sizeof(T));
     offset_ += sizeof(T);
@@ -60,8 +63,8 @@ class Arguments {
 
 /// One conversion specification; the length modifier is kept apart because widths are fixed on the device.
 struct Conversion {
-  std::string flags;      ///< `%`, flags, width and precision, all stars replaced
-  bool is_long = false;   ///< 64-bit integer
+  std::string flags;     ///< `%`, flags, width and precision, all stars replaced
+  bool is_long = false;  ///< 64-bit integer
   char letter = 0;
 };
 
@@ -83,7 +86,8 @@ void append(std::string& out, const std::string& format, T value) {
 }
 
 /// Formats one conversion. False: a fault was recorded.
-bool convert(Warp& warp, const Inst& inst, const Conversion& conversion, Arguments& arguments, unsigned lane, std::string& out) {
+bool convert(Warp& warp, const Inst& inst, const Conversion& conversion, Arguments& arguments, unsigned lane,
+             std::string& out) {
   const char letter = conversion.letter;
   if (std::strchr("di", letter) != nullptr) {
     int64_t wide = 0;
@@ -118,7 +122,8 @@ bool convert(Warp& warp, const Inst& inst, const Conversion& conversion, Argumen
 }
 
 /// False: a fault was recorded.
-bool format_lane(Warp& warp, const Inst& inst, const std::string& format, Arguments& arguments, unsigned lane, std::string& out) {
+bool format_lane(Warp& warp, const Inst& inst, const std::string& format, Arguments& arguments, unsigned lane,
+                 std::string& out) {
   for (size_t at = 0; at < format.size();) {
     if (format[at] != '%') {
       out.push_back(format[at++]);
@@ -205,8 +210,9 @@ const Inst* assert_builtin(Warp& warp, const Inst& inst, const CallInfo& call, u
   const uint32_t thread = warp.index * kLanes + lane;
   return warp.fault(inst, "launch.assert",
                     fmt::format("{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.", file,
-                                static_cast<uint32_t>(argument(warp, call, lane, 2)), function, warp.cta->id[0], warp.cta->id[1],
-                                warp.cta->id[2], thread % block[0], thread / block[0] % block[1], thread / (block[0] * block[1]), message),
+                                static_cast<uint32_t>(argument(warp, call, lane, 2)), function, warp.cta->id[0],
+                                warp.cta->id[1], warp.cta->id[2], thread % block[0], thread / block[0] % block[1],
+                                thread / (block[0] * block[1]), message),
                     "the kernel's own check failed: see the condition", 0, lanes);
 }
 

@@ -277,6 +277,7 @@ struct ReplaceOp {
 
 const Inst* replace(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const ReplaceOp*>(inst.extra);
+  observe_access(warp, inst, op.map);
   for (uint32_t lanes = warp.mask; lanes != 0; lanes &= lanes - 1) {
     const unsigned lane = first_lane(lanes);
     const uint64_t address = lane_address(warp, op.map, lane);
@@ -300,7 +301,6 @@ const Inst* replace(Warp& warp, const Inst& inst) {
       ++cta->shared_version;
     }
   }
-  observe_access(warp, inst, op.map);
   warp.side_effect();
   return &inst + 1;
 }
@@ -350,8 +350,6 @@ const Inst* copy_and_fence(Warp& warp, const Inst& inst) {
   if (source == nullptr) return nullptr;
   std::byte* destination = resolve_address(warp, inst, StateSpace::global, to, kTensorMapBytes, 64, true, lane);
   if (destination == nullptr) return nullptr;
-  std::memmove(destination, source, kTensorMapBytes);
-  warp.side_effect();
   if (Observer* observer = warp.cluster->launch->observer) {
     AccessEvent access;
     uint64_t addresses[kLanes] = {};
@@ -376,6 +374,8 @@ const Inst* copy_and_fence(Warp& warp, const Inst& inst) {
     event.shared_space = false;
     observer->on_fence(event);
   }
+  std::memmove(destination, source, kTensorMapBytes);
+  warp.side_effect();
   return &inst + 1;
 }
 

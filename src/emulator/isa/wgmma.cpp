@@ -2,6 +2,7 @@
 
 #include "emulator/isa/async_groups.h"
 #include "emulator/isa/wgmma_queue.h"
+#include "emulator/tensor/operand_ranges.h"
 
 /// wgmma (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions").
 namespace ptxbench::emulator {
@@ -27,46 +28,55 @@ bool same_for_all(Warp& warp, const ValueOperand& operand, uint64_t& value) {
   return std::all_of(lanes, lanes + kLanes, [&](uint64_t lane) { return lane == value; });
 }
 
+/// One operand of an instruction.
+struct Operand {
+  uint64_t descriptor = 0;
+  MatrixMajor major{};
+  unsigned element_bytes = 2, mn = 0, k = 0;
+  OperandSet set() const { return {{&descriptor, 1}, major, element_bytes, mn, k, 0}; }
+};
+Operand operand_a(const WgmmaShape& shape, uint64_t descriptor) {
+  return {descriptor, shape.a_major, element_bytes(shape.a_type), 64, shape.k()};
+}
+Operand operand_b(const WgmmaShape& shape, uint64_t descriptor) {
+  return {descriptor, shape.b_major, element_bytes(shape.b_type), shape.n, shape.k()};
+}
+
 /// One past the highest address an operand can reach: the last piece of the canonical layout, and the rest of its 128 bytes,
 /// within which the swizzle permutes.
-uint64_t operand_end(const MatrixLayout& layout, unsigned mn, unsigned k) {
-  const MatrixDescriptor& d = layout.descriptor();
+uint64_t operand_end(const Operand& operand) {
+  const MatrixDescriptor d = MatrixDescriptor::decode(operand.descriptor);
   const uint64_t line = line_bytes(d.swizzle), sbo = d.stride_offset, lbo = d.leading_offset;
   const bool swizzled = d.swizzle != MatrixSwizzle::none;
-  const uint64_t k_bytes = uint64_t{k} * layout.element_bytes(), mn_bytes = uint64_t{mn} * layout.element_bytes();
+  const uint64_t k_bytes = uint64_t{operand.k} * operand.element_bytes, mn_bytes = uint64_t{operand.mn} * operand.element_bytes;
   uint64_t last = 7 * line;
-  if (layout.major() == MatrixMajor::k_major) {
-    last += (mn / 8 - 1) * sbo + (swizzled ? k_bytes - 1 : (k_bytes / 16 - 1) * lbo + 15);
+  if (operand.major == MatrixMajor::k_major) {
+    last += (operand.mn / 8 - 1) * sbo + (swizzled ? k_bytes - 1 : (k_bytes / 16 - 1) * lbo + 15);
   } else {
-    last += swizzled ? (k / 8 - 1) * sbo + (mn_bytes - 1) / line * lbo + line - 1 : (k / 8 - 1) * lbo + (mn_bytes / 16 - 1) * sbo + 15;
+    last += swizzled ? (operand.k / 8 - 1) * sbo + (mn_bytes - 1) / line * lbo + line - 1
+                     : (operand.k / 8 - 1) * lbo + (mn_bytes / 16 - 1) * sbo + 15;
   }
   return ((d.start_address + last) | 127) + 1;
 }
 
 /// Whether an operand lies in the CTA's shared memory: by the bounds of its layout, exactly when those are in doubt.
-bool inside_shared(const Cta& cta, const MatrixLayout& layout, unsigned mn, unsigned k, SharedRange& outside) {
-  if (layout.descriptor().start_address >= kReservedSharedBytes && operand_end(layout, mn, k) <= cta.shared_bytes) return true;
-  for (const SharedRange& range : operand_ranges(layout, mn, k)) {
-    if (range.address < kReservedSharedBytes || range.address + range.bytes > cta.shared_bytes) {
-      outside = range;
-      return false;
-    }
+bool check_operand(Warp& warp, const Inst& inst, const Operand& operand, const char* name) {
+  const Cta& cta = *warp.cta;
+  const MatrixDescriptor d = MatrixDescriptor::decode(operand.descriptor);
+  if (d.start_address >= kReservedSharedBytes && operand_end(operand) <= cta.shared_bytes) return true;
+  for (const SharedRange& range : operand_ranges(operand.set())) {
+    if (range.address >= kReservedSharedBytes && range.address + range.bytes <= cta.shared_bytes) continue;
+    warp.fault(inst, "memory.out-of-bounds",
+               fmt::format("wgmma operand {}: its descriptor (start {:#x}, leading offset {}, stride offset {}) reaches shared "
+                           "addresses {:#x} to {:#x}, outside the CTA's {:#x} to {:#x}",
+                           name, d.start_address, d.leading_offset, d.stride_offset, range.address, range.address + range.bytes,
+                           kReservedSharedBytes, cta.shared_bytes),
+               "check the descriptor: addresses and offsets are in units of 16 bytes, the start is the low 18 bits of the shared "
+               "address",
+               range.address);
+    return false;
   }
   return true;
-}
-
-bool check_operand(Warp& warp, const Inst& inst, const MatrixLayout& layout, unsigned mn, unsigned k, const char* name) {
-  SharedRange outside;
-  if (inside_shared(*warp.cta, layout, mn, k, outside)) return true;
-  const MatrixDescriptor& d = layout.descriptor();
-  warp.fault(inst, "memory.out-of-bounds",
-             fmt::format("wgmma operand {}: its descriptor (start {:#x}, leading offset {}, stride offset {}) reaches shared address "
-                         "{:#x}, outside the {} bytes of the CTA",
-                         name, d.start_address, d.leading_offset, d.stride_offset, outside.address,
-                         warp.cta->shared_bytes - kReservedSharedBytes),
-             "check the descriptor: addresses and offsets are in units of 16 bytes, the start is the low 18 bits of the shared address",
-             outside.address);
-  return false;
 }
 
 void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgmma& issued) {
@@ -75,18 +85,18 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   const uint64_t base = uint64_t{warp.cta->rank} << kCtaRankShift;
   std::vector<ByteRange> reads, writes, fragments;
   AsyncIssueEvent event;
-  auto add = [&](const MatrixLayout& layout, unsigned rows, unsigned index, bool mn_major) {
-    for (const SharedRange& range : operand_ranges(layout, rows, op.shape.k())) reads.push_back({base + range.address, range.bytes});
-    const uint32_t line = line_bytes(layout.descriptor().swizzle);
-    event.layout[index] = {line == 16 ? 0 : line, 0, mn_major};
+  auto add = [&](const Operand& operand, unsigned index) {
+    for (const SharedRange& range : operand_ranges(operand.set())) reads.push_back({base + range.address, range.bytes});
+    const uint32_t line = line_bytes(MatrixDescriptor::decode(operand.descriptor).swizzle);
+    event.layout[index] = {line == 16 ? 0 : line, 0, operand.major == MatrixMajor::mn_major};
   };
   if (op.shape.a_in_registers) {
     for (const uint32_t offset : op.a) fragments.push_back({offset, 4});
   } else {
-    add(a_layout(op.shape, issued.step.a_descriptor), 64, 0, op.shape.a_major == MatrixMajor::mn_major);
+    add(operand_a(op.shape, issued.step.a_descriptor), 0);
   }
   event.a_reads = static_cast<uint32_t>(reads.size());
-  add(b_layout(op.shape, issued.step.b_descriptor), op.shape.n, 1, op.shape.b_major == MatrixMajor::mn_major);
+  add(operand_b(op.shape, issued.step.b_descriptor), 1);
   for (const uint32_t offset : op.d) writes.push_back({offset, 4});
   event.id = issued.id;
   event.agent = agent_of(warp, kFullMask);
@@ -106,11 +116,13 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
 const Inst* multiply(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const WgmmaOp*>(inst.extra);
   if (warpgroup_of(warp).empty()) {
-    return warp.fault(inst, "wgmma.partial",
-                      fmt::format("warp {} executes wgmma, but the CTA's {} warps hold no complete warpgroup (four warps starting at a "
-                                  "multiple of four) around it",
-                                  warp.index, warp.cta->warps.size()),
-                      "launch a multiple of 128 threads and let whole warpgroups execute wgmma");
+    return warp.fault(
+        inst, "wgmma.partial",
+        fmt::format(
+            "warp {} executes wgmma, but the CTA's {} warps hold no complete warpgroup (four warps starting at a "
+            "multiple of four) around it",
+            warp.index, warp.cta->warps.size()),
+        "launch a multiple of 128 threads and let whole warpgroups execute wgmma");
   }
   IssuedWgmma issued;
   issued.op = &op;
@@ -118,15 +130,15 @@ const Inst* multiply(Warp& warp, const Inst& inst) {
   bool uniform = same_for_all(warp, op.b_descriptor, issued.step.b_descriptor) && same_for_all(warp, op.scale_d, scale);
   if (!op.shape.a_in_registers) uniform = same_for_all(warp, op.a_descriptor, issued.step.a_descriptor) && uniform;
   if (!uniform) {
-    return warp.fault(inst, "wgmma.divergent", "the lanes of the warp pass different matrix descriptors or scale-d predicates",
+    return warp.fault(inst, "wgmma.divergent",
+                      "the lanes of the warp pass different matrix descriptors or scale-d predicates",
                       "compute descriptors from warp-uniform values");
   }
   issued.step.scale_d = scale != 0;
-  if (!op.shape.a_in_registers &&
-      !check_operand(warp, inst, a_layout(op.shape, issued.step.a_descriptor), 64, op.shape.k(), "A")) {
+  if (!op.shape.a_in_registers && !check_operand(warp, inst, operand_a(op.shape, issued.step.a_descriptor), "A")) {
     return nullptr;
   }
-  if (!check_operand(warp, inst, b_layout(op.shape, issued.step.b_descriptor), op.shape.n, op.shape.k(), "B")) return nullptr;
+  if (!check_operand(warp, inst, operand_b(op.shape, issued.step.b_descriptor), "B")) return nullptr;
   WgmmaQueue& queue = wgmma_queue(warp);
   issued.frame = warp.frame;
   issued.function = warp.frame->function;
@@ -134,7 +146,8 @@ const Inst* multiply(Warp& warp, const Inst& inst) {
   if (op.shape.a_in_registers && warp.cluster->async.eager()) {
     issued.captured = static_cast<uint32_t>(queue.fragments.size());
     CapturedFragment& fragment = queue.fragments.emplace_back();
-    for (size_t i = 0; i < 4; ++i) std::copy_n(warp.slot<uint32_t>(op.a[i]), kLanes, fragment.words.data() + i * kLanes);
+    for (size_t i = 0; i < 4; ++i)
+      std::copy_n(warp.slot<uint32_t>(op.a[i]), kLanes, fragment.words.data() + i * kLanes);
   }
   for (const uint64_t word : {issued.step.a_descriptor, issued.step.b_descriptor, uint64_t{issued.step.scale_d},
                               uint64_t{op.shape.n} << 8 | static_cast<uint64_t>(op.shape.a_type)}) {
@@ -150,7 +163,8 @@ const Inst* multiply(Warp& warp, const Inst& inst) {
 const Inst* commit(Warp& warp, const Inst& inst) {
   WgmmaQueue& queue = wgmma_queue(warp);
   if (Observer* observer = warp.cluster->launch->observer) {
-    observer->on_group_commit(agent_of(warp, kFullMask), site_of(warp, inst), Completion::wgmma_group, warp.wgmma.committed);
+    observer->on_group_commit(agent_of(warp, kFullMask), site_of(warp, inst), Completion::wgmma_group,
+                              warp.wgmma.committed);
   }
   queue.groups.push_back(std::move(queue.open));
   queue.open.clear();
@@ -190,18 +204,20 @@ const Inst* wait(Warp& warp, const Inst& inst) {
     for (const Warp* other : warps) {
       if (other->wgmma.committed >= end) continue;
       if (other->live == 0) {
-        return warp.fault(inst, "wgmma.partial",
-                          fmt::format("warp {} of the warpgroup exited after {} wgmma groups; warp {} waits for group {}", other->index,
-                                      other->wgmma.committed, warp.index, end),
-                          "let all four warps of the warpgroup execute the same wgmma instructions");
+        return warp.fault(
+            inst, "wgmma.partial",
+            fmt::format("warp {} of the warpgroup exited after {} wgmma groups; warp {} waits for group {}",
+                        other->index, other->wgmma.committed, warp.index, end),
+            "let all four warps of the warpgroup execute the same wgmma instructions");
       }
       warp.fragment().wait_generation = end;
       return warp.block(FragmentState::async_group, &inst);
     }
     if (!warps.empty() && !same_groups(warps, end)) {
-      return warp.fault(inst, "wgmma.partial",
-                        "the warps of this warpgroup issued different wgmma operations (shapes, descriptors or scale-d) in one group",
-                        "a wgmma is one operation of four warps: pass them the same descriptors and take the same branches");
+      return warp.fault(
+          inst, "wgmma.partial",
+          "the warps of this warpgroup issued different wgmma operations (shapes, descriptors or scale-d) in one group",
+          "a wgmma is one operation of four warps: pass them the same descriptors and take the same branches");
     }
     for (Warp* other : warps) {
       execute_wgmma_groups(*other, end);
@@ -231,18 +247,27 @@ const Inst* fence(Warp& warp, const Inst& inst) {
   return &inst + 1;
 }
 
-// --- binders ------------------------------------------------------------------------------------------------------------
+// --- binders
+// ------------------------------------------------------------------------------------------------------------
 
 MmaType operand_type(Type type) {
   switch (type) {
-    case Type::f16: return MmaType::f16;
-    case Type::bf16: return MmaType::bf16;
-    case Type::tf32: return MmaType::tf32;
-    case Type::e4m3: return MmaType::e4m3;
-    case Type::e5m2: return MmaType::e5m2;
-    case Type::s8: return MmaType::s8;
-    case Type::u8: return MmaType::u8;
-    default: throw std::runtime_error(fmt::format("wgmma with operands of type .{} is not modelled", ptx::type_name(type)));
+    case Type::f16:
+      return MmaType::f16;
+    case Type::bf16:
+      return MmaType::bf16;
+    case Type::tf32:
+      return MmaType::tf32;
+    case Type::e4m3:
+      return MmaType::e4m3;
+    case Type::e5m2:
+      return MmaType::e5m2;
+    case Type::s8:
+      return MmaType::s8;
+    case Type::u8:
+      return MmaType::u8;
+    default:
+      throw std::runtime_error(fmt::format("wgmma with operands of type .{} is not modelled", ptx::type_name(type)));
   }
 }
 
@@ -252,7 +277,9 @@ void bind_multiply(Decoder& decoder, const ptx::Instruction& instruction) {
     if (const ptx::MatrixShape shape = ptx::mod_shape(mod); shape.m != 0) op.shape.n = shape.n;
   }
   const Type result = instruction.type(0);
-  op.shape.accumulator = result == Type::f32 ? AccumulatorType::f32 : result == Type::f16 ? AccumulatorType::f16 : AccumulatorType::s32;
+  op.shape.accumulator = result == Type::f32   ? AccumulatorType::f32
+                         : result == Type::f16 ? AccumulatorType::f16
+                                               : AccumulatorType::s32;
   op.shape.a_type = operand_type(instruction.type(1));
   op.shape.b_type = operand_type(instruction.type(2));
   op.shape.saturate = instruction.has(Mod::satfinite);
@@ -277,7 +304,8 @@ void bind_multiply(Decoder& decoder, const ptx::Instruction& instruction) {
     op.shape.negate_b = constant(5) == -1;
     if (element_bytes(op.shape.a_type) == 2) {
       size_t next = 6;
-      if (!op.shape.a_in_registers) op.shape.a_major = constant(next++) != 0 ? MatrixMajor::mn_major : MatrixMajor::k_major;
+      if (!op.shape.a_in_registers)
+        op.shape.a_major = constant(next++) != 0 ? MatrixMajor::mn_major : MatrixMajor::k_major;
       op.shape.b_major = constant(next) != 0 ? MatrixMajor::mn_major : MatrixMajor::k_major;
     }
   }

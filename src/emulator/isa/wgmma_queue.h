@@ -11,19 +11,19 @@
 
 /// wgmma operations between issue and execution.
 ///
-/// A wgmma is one operation of its warpgroup, but its rows are independent: each warp queues what it issued and executes its
-/// own sixteen rows. Under the eager policy that happens at the warp's commit, under the lazy one not before some warp of the
-/// group waits; the random policy decides by seed at each commit. A wait returns once all four warps have committed the group
-/// and executed it, because the completion of the operation is that of all its rows.
+/// A wgmma is one operation of its warpgroup, but its rows are independent: each warp queues what it issued and
+/// executes its own sixteen rows. Under the eager policy that happens at the warp's commit, under the lazy one not
+/// before some warp of the group waits; the random policy decides by seed at each commit. A wait returns once all four
+/// warps have committed the group and executed it, because the completion of the operation is that of all its rows.
 namespace ptxbench::emulator {
 
 /// Static description of one wgmma.mma_async.
 struct WgmmaOp {
   WgmmaShape shape;
   ValueOperand a_descriptor, b_descriptor, scale_d;
-  std::vector<uint32_t> d;         ///< register offsets in fragment order
+  std::vector<uint32_t> d;  ///< register offsets in fragment order
   std::vector<uint32_t> sorted_d;
-  std::array<uint32_t, 4> a{};     ///< register offsets of an A fragment
+  std::array<uint32_t, 4> a{};  ///< register offsets of an A fragment
   bool same_accumulators(const WgmmaOp& other) const { return shape == other.shape && d == other.d; }
   bool touches(const WgmmaOp& other) const;
 };
@@ -45,9 +45,9 @@ struct WgmmaQueue {
   std::vector<IssuedWgmma> open;                ///< issued, not committed
   std::deque<std::vector<IssuedWgmma>> groups;  ///< committed, not executed: executed .. committed-1
   std::vector<CapturedFragment> fragments;
-  uint64_t executed = 0;                        ///< groups
+  uint64_t executed = 0;  ///< groups
   uint64_t open_hash = 0;
-  std::deque<uint64_t> hashes;                  ///< what each group did, for groups hash_base ..
+  std::deque<uint64_t> hashes;  ///< what each group did, for groups hash_base ..
   uint64_t hash_base = 0;
 };
 

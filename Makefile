@@ -52,7 +52,7 @@ fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 clean:
-	rm -rf build build-asan-ubsan build-tidy
+	rm -rf build build-asan-ubsan build-fuzz build-tidy
 
 distclean: clean
 	rm -rf .deps

@@ -3,6 +3,7 @@
 # in .deps/. A repeated run only looks. Switches (environment):
 #   PTXBENCH_FORCE_WHEEL_CUDA=1  ignore installed CUDA toolkits, use the wheels
 #   PTXBENCH_DEPS=FOLDER         instead of .deps
+#   PTXBENCH_EXTRA_PACKAGES=...  Debian packages to install as well
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 DEPS=${PTXBENCH_DEPS:-$ROOT/.deps}
@@ -12,7 +13,8 @@ DEPS=${PTXBENCH_DEPS:-$ROOT/.deps}
 PACKAGES="cmake ninja-build g++ git make pkg-config ccache clang-format clang-tidy
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libcpp-httplib-dev
   libsqlite3-dev libzstd-dev liblz4-dev libseccomp-dev libssl-dev libexpected-dev libgtest-dev libgmock-dev
-  libbenchmark-dev patchelf python3 python3-venv python3-pip ca-certificates"
+  libbenchmark-dev patchelf python3 python3-venv python3-pip ca-certificates
+  ${PTXBENCH_EXTRA_PACKAGES:-}"
 
 missing_packages() {
   local package

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/process.h"
+
+namespace ptxbench {
+namespace {
+
+base::ProcessResult eval(std::vector<std::string> arguments,
+                         std::map<std::string, std::optional<std::string>> environment = {}) {
+  base::ProcessOptions options;
+  options.argv = {TEST_PROGRAM, "eval"};
+  options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
+  options.environment = std::move(environment);
+  options.environment.try_emplace("PTXBENCH_CACHE", TEST_CACHE);
+  options.wall_limit = std::chrono::minutes(3);
+  auto result = base::run_process(options);
+  EXPECT_TRUE(result);
+  return result ? std::move(*result) : base::ProcessResult();
+}
+
+const std::string kData = "tests/evaluation/data";
+const std::string kCandidates = "tests/evaluation/candidates/";
+
+TEST(EvalCommand, PassedIsZeroAndPlainInAPipe) {
+  const auto result =
+      eval({kCandidates + "device_faults.cu", "--problem", "gemm_small", "--data", kData, "--axis", "M=7"});
+  EXPECT_EQ(result.exit_code, 0) << result.stdout_text << result.stderr_text;
+  EXPECT_NE(result.stdout_text.find("verdict: passed"), std::string::npos) << result.stdout_text;
+  EXPECT_EQ(result.stdout_text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(result.stderr_text, "");
+}
+
+TEST(EvalCommand, NotPassedIsOneAndJsonIsOneObject) {
+  const auto result =
+      eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=8", "--json"});
+  EXPECT_EQ(result.exit_code, 1) << result.stderr_text;
+  const auto json = base::parse_json(result.stdout_text, "output");
+  ASSERT_TRUE(json) << json.error().message;
+  EXPECT_EQ(json->at("schema"), "ptxbench.evaluation/1");
+  EXPECT_EQ(json->at("verdict").at("status"), "failed");
+  EXPECT_EQ(json->at("definition"), "gemm_small");
+}
+
+TEST(EvalCommand, ARequiredStageThatCannotBeJudgedIsOne) {
+  const auto result = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7",
+                            "--require", "speedup=1.0"});
+  EXPECT_EQ(result.exit_code, 1) << result.stdout_text;
+  EXPECT_NE(result.stdout_text.find("verdict: unknown"), std::string::npos) << result.stdout_text;
+}
+
+TEST(EvalCommand, WorkloadByUuidPrefix) {
+  const auto result = eval({"examples/kernels/gemm_tma_wgmma.cu", "-p", "gemm_small", "--data", kData, "--workload",
+                            "5e0c5c5e-0002", "--require", "target"});
+  EXPECT_EQ(result.exit_code, 0) << result.stdout_text << result.stderr_text;
+}
+
+TEST(EvalCommand, AModelsAnswerIsTakenApart) {
+  const auto folder = base::TempDir::create("eval-test");
+  ASSERT_TRUE(folder);
+  const auto path = folder->path() / "answer.md";
+  const auto source = base::read_file(kCandidates + "device_faults.cu");
+  ASSERT_TRUE(source);
+  std::ofstream(path) << "Here is the kernel:\n\n```cuda\n" << *source << "```\n";
+  const auto result = eval({path.string(), "-p", "gemm_small", "--data", kData, "--axis", "M=7"});
+  EXPECT_EQ(result.exit_code, 0) << result.stdout_text << result.stderr_text;
+}
+
+TEST(EvalCommand, UsageErrorsAreTwo) {
+  const std::string kernel = kCandidates + "device_faults.cu";
+  const struct {
+    std::vector<std::string> arguments;
+    const char* says;
+  } kCases[] = {
+      {{kernel, "-p", "gem_small", "--data", kData, "--axis", "M=7"}, "gemm_small"},  // the nearest name
+      {{"no/such/file.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7"}, "no/such/file.cu"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--axis", "Q=7"}, "Q"},
+      {{kernel, "-p", "gemm_small", "--data", "no/such/folder"}, "no/such/folder"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--require", "speed"}, "--require speed"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--backend", "cloud"}, "--backend cloud"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--full", "--sample-clusters", "3"}, "--sample-clusters"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--workload", "5e0c5c5e-0001", "--axis", "M=7"}, "--axis"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--answer", "--axis", "M=7"}, "block"},  // plain code has none
+      {{kernel}, "--problem"},
+  };
+  for (const auto& test : kCases) {
+    const auto result = eval(test.arguments);
+    EXPECT_EQ(result.exit_code, 2) << test.says << '\n' << result.stdout_text << result.stderr_text;
+    EXPECT_NE(result.stderr_text.find(test.says), std::string::npos) << test.says << " in " << result.stderr_text;
+  }
+}
+
+TEST(EvalCommand, MissingToolsAreThree) {
+  const std::vector<std::string> arguments = {
+      kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7"};
+  // Neither a toolkit named by the environment nor the set-up's own one.
+  const auto no_nvcc =
+      eval(arguments, {{"PTXBENCH_HOME", "tests/evaluation/data"}, {"PTXBENCH_FORCE_WHEEL_CUDA", "1"}});
+  EXPECT_EQ(no_nvcc.exit_code, 3) << no_nvcc.stdout_text << no_nvcc.stderr_text;
+  auto gpu = arguments;
+  gpu.insert(gpu.end(), {"--backend", "gpu"});
+  const auto no_gpu = eval(gpu);
+  EXPECT_EQ(no_gpu.exit_code, 3);
+  EXPECT_NE(no_gpu.stderr_text.find("no GPU backend"), std::string::npos) << no_gpu.stderr_text;
+}
+
+}  // namespace
+}  // namespace ptxbench

@@ -1,0 +1,73 @@
+#include "evaluator_fixture.h"
+
+namespace ptxbench::evaluation {
+namespace {
+
+// The number of rows chooses the fault: see candidates/host_faults.cu.
+Evaluation run(std::int64_t mode) { return evaluate(candidate_source("host_faults.cu"), small_problem(mode)); }
+
+const Finding* expect_failure(const Evaluation& result, std::string_view rule) {
+  EXPECT_EQ(result.verdict, Status::failed) << dump(result);
+  const Finding* finding = find(result, rule);
+  EXPECT_NE(finding, nullptr) << dump(result);
+  return finding;
+}
+
+TEST(HostFaults, Crash) { expect_failure(run(1), "host.crash"); }
+TEST(HostFaults, Exit) { expect_failure(run(2), "host.exit"); }
+TEST(HostFaults, EndlessLoop) { expect_failure(run(3), "host.timeout"); }
+TEST(HostFaults, Sleep) { expect_failure(run(14), "host.timeout"); }
+TEST(HostFaults, TouchingDeviceMemory) { expect_failure(run(4), "memory.host-access"); }
+TEST(HostFaults, NoLaunch) { expect_failure(run(5), "host.no-launch"); }
+TEST(HostFaults, HugeAllocation) {
+  const Evaluation result = run(6);
+  expect_failure(result, "host.error");
+  // What was asked for and what there is.
+  const Finding* memory = find(result, "launch.out-of-memory");
+  ASSERT_NE(memory, nullptr) << dump(result);
+  EXPECT_NE(memory->message.find("107374182400"), std::string::npos) << memory->message;
+}
+TEST(HostFaults, CopyIntoAnOutput) { expect_failure(run(7), "host.writes-tensor"); }
+
+TEST(HostFaults, ExceptionNamesItsLine) {
+  const Finding* finding = expect_failure(run(8), "host.error");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->message.find("ValueError: eight rows are not supported"), std::string::npos) << finding->message;
+  EXPECT_EQ(finding->place.file, "kernel.cu");
+  EXPECT_EQ(finding->place.line, line_with(candidate_source("host_faults.cu"), "[throw]"));
+}
+
+TEST(HostFaults, UnmodelledCallIsUnknown) {
+  const Evaluation result = run(9);
+  EXPECT_EQ(result.verdict, Status::unknown) << dump(result);
+  EXPECT_EQ(result.stage(StageName::execute).status, Status::unknown);
+  EXPECT_FALSE(result.fidelity.unsupported.empty());
+}
+
+TEST(HostFaults, FloodOfOutputDoesNoHarm) {
+  const Evaluation result = run(10);
+  EXPECT_EQ(result.verdict, Status::passed) << dump(result);
+  ASSERT_EQ(result.runs.size(), 1u);
+  EXPECT_LT(result.runs[0].host_output.size(), 64u * 1024);
+}
+
+TEST(HostFaults, GarbageReportsDoNotPass) { EXPECT_EQ(run(11).verdict, Status::failed); }
+
+TEST(HostFaults, ForgedReportDoesNotPass) {
+  const Evaluation result = run(12);
+  EXPECT_EQ(result.verdict, Status::failed) << dump(result);
+}
+
+TEST(HostFaults, RefusedLaunchIsExplained) {
+  const Finding* finding = expect_failure(run(13), "launch.refused");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->message.find("2048"), std::string::npos) << finding->message;
+}
+
+TEST(HostFaults, TheSameCodeWithoutFaultPasses) {
+  const Evaluation result = run(20);
+  EXPECT_EQ(result.verdict, Status::passed) << dump(result);
+}
+
+}  // namespace
+}  // namespace ptxbench::evaluation

@@ -146,7 +146,8 @@ TEST(MatrixLayout, AddressesWrapAt18Bits) {
 }
 
 TEST(MatrixDescriptor, ReservedBits) {
-  EXPECT_EQ(MatrixDescriptor::reserved_bits(MatrixDescriptor{0x3fff0, 0x3fff0, 0x3fff0, 7, MatrixSwizzle::bytes32}.encode()), 0U);
+  const MatrixDescriptor full{0x3fff0, 0x3fff0, 0x3fff0, 7, MatrixSwizzle::bytes32};
+  EXPECT_EQ(MatrixDescriptor::reserved_bits(full.encode()), 0U);
   EXPECT_EQ(MatrixDescriptor::reserved_bits(1ULL << 46), 1ULL << 46);  // the constant of tcgen05 descriptors
 }
 
@@ -169,7 +170,8 @@ TEST(OperandRanges, MergesWhatTouches) {
   const std::uint64_t four[] = {swizzled_step(1024), swizzled_step(1056), swizzled_step(1088), swizzled_step(1120)};
   EXPECT_EQ(operand_ranges({.descriptors = four, .mn = 128}), (std::vector<SharedRange>{{1024, 16384}}));
   // The rows of one warp of a warpgroup.
-  EXPECT_EQ(operand_ranges({.descriptors = four, .mn = 16, .first = 32}), (std::vector<SharedRange>{{1024 + 4096, 2048}}));
+  EXPECT_EQ(operand_ranges({.descriptors = four, .mn = 16, .first = 32}),
+            (std::vector<SharedRange>{{1024 + 4096, 2048}}));
 }
 
 TEST(OperandRanges, CacheMovesPatterns) {

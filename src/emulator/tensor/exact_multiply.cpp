@@ -51,19 +51,23 @@ void ExactMultiply::run_f32(std::uint32_t* const* d, bool accumulate) const {
   const bool special = prepare(*this);
   alignas(64) constexpr std::array<float, kLanes> kZeros{};
   for (unsigned group = 0; group < columns / kGroupColumns; ++group) {
-    for (unsigned i = 0; i < 4; ++i) {
-      const unsigned half = i / 2;
-      const unsigned parity = i % 2;
-      const Place at = place(*this, group, half, parity);
-      float* target = reinterpret_cast<float*>(d[4 * group + i]);
-      const float* c = accumulate ? target : kZeros.data();
-      if (!special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c, kSmallestF32Exponent,
-                                         model.fraction_bits, model.result_bits, nullptr, target)) {
+    for (unsigned half = 0; half < 2; ++half) {
+      const Place even = place(*this, group, half, 0);
+      float* const target[2] = {reinterpret_cast<float*>(d[4 * group + 2 * half]),
+                                reinterpret_cast<float*>(d[4 * group + 2 * half + 1])};
+      const float* const c[2] = {accumulate ? target[0] : kZeros.data(), accumulate ? target[1] : kZeros.data()};
+      const bool done = !special && kernels.fused_dots(even.a, even.a_exponents, even.b, even.b_exponents, a.words(), c,
+                                                       kSmallestF32Exponent, model.fraction_bits, model.result_bits,
+                                                       nullptr, target);
+      if (done) {
         continue;
       }
-      for (unsigned lane = 0; lane < kLanes; ++lane) {
-        target[lane] =
-            fused_dot(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(), c[lane], model);
+      for (unsigned parity = 0; parity < 2; ++parity) {
+        const Place at = place(*this, group, half, parity);
+        for (unsigned lane = 0; lane < kLanes; ++lane) {
+          target[parity][lane] = fused_dot(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(),
+                                           c[parity][lane], model);
+        }
       }
     }
   }
@@ -75,21 +79,24 @@ void ExactMultiply::run_f16(std::uint32_t* const* d, bool accumulate) const {
   for (unsigned group = 0; group < columns / kGroupColumns; ++group) {
     for (unsigned half = 0; half < 2; ++half) {
       std::uint32_t* target = d[2 * group + half];
-      alignas(64) float c[2][kLanes] = {};
+      alignas(64) float accumulators[2][kLanes] = {};
       if (accumulate) {
-        unpack_halves(target, c[0], c[1]);
+        unpack_halves(target, accumulators[0], accumulators[1]);
       }
+      const float* const c[2] = {accumulators[0], accumulators[1]};
+      const Place even = place(*this, group, half, 0);
+      double sums[2][kLanes];
+      const bool done = !special && kernels.fused_dots(even.a, even.a_exponents, even.b, even.b_exponents, a.words(), c,
+                                                       kSmallestF16Exponent, model.fraction_bits, model.result_bits,
+                                                       sums, nullptr);
       std::uint32_t packed[kLanes] = {};
       for (unsigned parity = 0; parity < 2; ++parity) {
         const Place at = place(*this, group, half, parity);
-        double sums[kLanes];
-        const bool done =
-            !special && kernels.fused_dots(at.a, at.a_exponents, at.b, at.b_exponents, a.words(), c[parity],
-                                           kSmallestF16Exponent, model.fraction_bits, model.result_bits, sums, nullptr);
         for (unsigned lane = 0; lane < kLanes; ++lane) {
-          const std::uint32_t bits = done ? round_to_f16_accumulator(sums[lane])
-                                          : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane),
-                                                          a.words(), c[parity][lane], model);
+          const std::uint32_t bits =
+              done ? round_to_f16_accumulator(sums[parity][lane])
+                   : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(),
+                                   c[parity][lane], model);
           packed[lane] |= bits << (16 * parity);
         }
       }

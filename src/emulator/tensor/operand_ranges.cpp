@@ -81,7 +81,7 @@ std::span<const SharedRange> OperandRangeCache::get(const OperandSet& operand, s
   const std::span<const std::uint64_t> descriptors(key.data() + 5, operand.descriptors.size());
   moved.descriptors = descriptors;
   std::vector<SharedRange> ranges = operand_ranges(moved);
-  return bucket.emplace_back(std::move(key), std::move(ranges)).second;
+  return bucket.emplace_back(Entry{std::move(key), std::move(ranges)}).ranges;
 }
 
 }  // namespace ptxbench::emulator

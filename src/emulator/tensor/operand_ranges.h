@@ -38,7 +38,11 @@ class OperandRangeCache {
   std::span<const SharedRange> get(const OperandSet& operand, std::uint32_t* base);
 
  private:
-  std::unordered_map<std::uint64_t, std::vector<std::pair<std::vector<std::uint64_t>, std::vector<SharedRange>>>> entries_;
+  struct Entry {
+    std::vector<std::uint64_t> key;
+    std::vector<SharedRange> ranges;
+  };
+  std::unordered_map<std::uint64_t, std::vector<Entry>> entries_;  // by hash of the key
 };
 
 }  // namespace ptxbench::emulator

@@ -449,36 +449,47 @@ bool exponents(const float* values, std::size_t count, int smallest, std::int16_
   return _mm256_movemask_epi8(special) != 0;
 }
 
-/// The largest exponent of each lane; false when a lane cannot be handled by float arithmetic.
-bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned words, const float* c,
+__m128i quarter(const __m256i* vectors, unsigned i) {
+  return i % 2 == 0 ? _mm256_castsi256_si128(vectors[i / 2]) : _mm256_extracti128_si256(vectors[i / 2], 1);
+}
+
+/// The largest exponent of each lane of both parities: largest[4 * parity + i] for lanes 8i..8i+7. False when a lane
+/// cannot be handled by float arithmetic.
+bool largest_exponents(const std::int16_t* a, const std::int16_t* b, unsigned words, const float* const* c,
                        int smallest_c_exponent, __m256i* largest) {
-  __m256i low = _mm256_set1_epi16(2 * kZeroExponent);
-  __m256i high = low;
-  for (unsigned word = 0; word < words; ++word) {
-    long long four;
-    __builtin_memcpy(&four, b + word * kGroupWords, sizeof four);
-    const __m256i column = _mm256_set1_epi64x(four);
-    low = _mm256_max_epi16(low, _mm256_add_epi16(load_256(a + word * kTileFloats), column));
-    high = _mm256_max_epi16(high, _mm256_add_epi16(load_256(a + word * kTileFloats + 16), column));
+  const __m256i lowest = _mm256_set1_epi16(2 * kZeroExponent);
+  __m256i top[2][2] = {{lowest, lowest}, {lowest, lowest}};
+  for (std::size_t word = 0; word < words; ++word) {
+    const __m256i low = load_256(a + word * kTileFloats);
+    const __m256i high = load_256(a + word * kTileFloats + 16);
+    PTXBENCH_UNROLL
+    for (unsigned parity = 0; parity < 2; ++parity) {
+      long long four;
+      __builtin_memcpy(&four, b + word * kGroupWords + 4 * parity, sizeof four);
+      const __m256i column = _mm256_set1_epi64x(four);
+      top[parity][0] = _mm256_max_epi16(top[parity][0], _mm256_add_epi16(low, column));
+      top[parity][1] = _mm256_max_epi16(top[parity][1], _mm256_add_epi16(high, column));
+    }
   }
-  const __m128i quarters[4] = {_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1),
-                               _mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)};
   __m256i refused = _mm256_setzero_si256();
   PTXBENCH_UNROLL
-  for (unsigned i = 0; i < 4; ++i) {
-    const __m256i bits = load_256(c + 8 * i);
-    const __m256i biased = _mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(0xff));
-    const __m256i exponent =
-        _mm256_max_epi32(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)), _mm256_set1_epi32(smallest_c_exponent));
-    const __m256i zero = _mm256_cmpeq_epi32(_mm256_slli_epi32(bits, 1), _mm256_setzero_si256());
-    const __m256i of_c = _mm256_blendv_epi8(exponent, _mm256_set1_epi32(kZeroExponent), zero);
-    const __m256i top = _mm256_max_epi32(_mm256_cvtepi16_epi32(quarters[i]), of_c);
-    const __m256i none = _mm256_cmpgt_epi32(_mm256_set1_epi32(kNoExponent), top);
-    // Within these limits no product of two floats over- or underflows in a way that the alignment would show.
-    const __m256i outside = _mm256_or_si256(_mm256_cmpgt_epi32(top, _mm256_set1_epi32(120)),
-                                            _mm256_cmpgt_epi32(_mm256_set1_epi32(-96), top));
-    refused = _mm256_or_si256(refused, _mm256_andnot_si256(none, outside));
-    largest[i] = _mm256_andnot_si256(none, top);
+  for (unsigned parity = 0; parity < 2; ++parity) {
+    PTXBENCH_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      const __m256i bits = load_256(c[parity] + 8 * i);
+      const __m256i biased = _mm256_and_si256(_mm256_srli_epi32(bits, 23), _mm256_set1_epi32(0xff));
+      const __m256i exponent =
+          _mm256_max_epi32(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)), _mm256_set1_epi32(smallest_c_exponent));
+      const __m256i zero = _mm256_cmpeq_epi32(_mm256_slli_epi32(bits, 1), _mm256_setzero_si256());
+      const __m256i of_c = _mm256_blendv_epi8(exponent, _mm256_set1_epi32(kZeroExponent), zero);
+      const __m256i most = _mm256_max_epi32(_mm256_cvtepi16_epi32(quarter(top[parity], i)), of_c);
+      const __m256i none = _mm256_cmpgt_epi32(_mm256_set1_epi32(kNoExponent), most);
+      // Within these limits no product of two floats over- or underflows in a way that the alignment would show.
+      const __m256i outside = _mm256_or_si256(_mm256_cmpgt_epi32(most, _mm256_set1_epi32(120)),
+                                              _mm256_cmpgt_epi32(_mm256_set1_epi32(-96), most));
+      refused = _mm256_or_si256(refused, _mm256_andnot_si256(none, outside));
+      largest[4 * parity + i] = _mm256_andnot_si256(none, most);
+    }
   }
   return _mm256_movemask_epi8(refused) == 0;
 }
@@ -488,57 +499,97 @@ __m256d power_of_two(__m128i exponent) {
   return _mm256_castsi256_pd(_mm256_slli_epi64(biased, 52));
 }
 
+/// Adds the cut products of words [first, last) of both parities to sums[4 * parity + i].
+void add_cut_products(const float* a, const float* b, std::size_t first, std::size_t last, const __m256* scale,
+                      __m256i* sums) {
+  __m256i total[8];
+  PTXBENCH_UNROLL
+  for (unsigned i = 0; i < 8; ++i) {
+    total[i] = sums[i];
+  }
+  for (std::size_t word = first; word < last; ++word) {
+    const __m256 column[2] = {_mm256_broadcast_ps(reinterpret_cast<const __m128*>(b + word * kGroupWords)),
+                              _mm256_broadcast_ps(reinterpret_cast<const __m128*>(b + word * kGroupWords + 4))};
+    PTXBENCH_UNROLL
+    for (unsigned i = 0; i < 4; ++i) {
+      const __m256 row = _mm256_loadu_ps(a + word * kTileFloats + 8 * i);
+      PTXBENCH_UNROLL
+      for (unsigned parity = 0; parity < 2; ++parity) {
+        const __m256 product = _mm256_mul_ps(_mm256_mul_ps(row, column[parity]), scale[4 * parity + i]);
+        total[4 * parity + i] = _mm256_add_epi32(total[4 * parity + i], _mm256_cvttps_epi32(product));
+      }
+    }
+  }
+  PTXBENCH_UNROLL
+  for (unsigned i = 0; i < 8; ++i) {
+    sums[i] = total[i];
+  }
+}
+
+/// cut[parity] = (low + high) * 2^unit, cut toward zero to `result_bits`. False when a sum exceeds 31 bits.
+bool cut_sums(const __m256i* low, const __m256i* high, const __m256i* unit, int result_bits, float* const* cut) {
+  __m256i overflow = _mm256_setzero_si256();
+  PTXBENCH_UNROLL
+  for (unsigned i = 0; i < 8; ++i) {
+    const __m256i sum = _mm256_add_epi32(low[i], high[i]);
+    const __m256i wrapped = _mm256_and_si256(_mm256_xor_si256(low[i], sum), _mm256_xor_si256(high[i], sum));
+    const __m256i lowest = _mm256_and_si256(sum, _mm256_abs_epi32(sum));  // -2^31 has no magnitude in 31 bits
+    overflow = _mm256_or_si256(overflow, _mm256_or_si256(wrapped, lowest));
+  }
+  if (_mm256_movemask_ps(_mm256_castsi256_ps(overflow)) != 0) {
+    return false;
+  }
+  const __m256i kept = _mm256_set1_epi32(static_cast<int>(~0U << (23 - result_bits)));
+  PTXBENCH_UNROLL
+  for (unsigned i = 0; i < 8; ++i) {
+    const __m256i sum = _mm256_add_epi32(low[i], high[i]);
+    const __m256i magnitude = _mm256_abs_epi32(sum);
+    // The conversion rounds to nearest; where it went up (also to 2^31, which reads back negative), step back down.
+    const __m256i nearest = _mm256_castps_si256(_mm256_cvtepi32_ps(magnitude));
+    const __m256i back = _mm256_cvttps_epi32(_mm256_castsi256_ps(nearest));
+    const __m256i went_up = _mm256_or_si256(_mm256_cmpgt_epi32(back, magnitude), _mm256_srai_epi32(back, 31));
+    const __m256i truncated = _mm256_and_si256(_mm256_add_epi32(nearest, went_up), kept);
+    const __m256i sign = _mm256_and_si256(sum, _mm256_set1_epi32(static_cast<int>(0x80000000U)));
+    const __m256i power = _mm256_slli_epi32(_mm256_add_epi32(unit[i], _mm256_set1_epi32(127)), 23);
+    const __m256 mantissa = _mm256_castsi256_ps(_mm256_or_si256(truncated, sign));
+    _mm256_storeu_ps(cut[i / 4] + 8 * (i % 4), _mm256_mul_ps(mantissa, _mm256_castsi256_ps(power)));
+  }
+  return true;
+}
+
 bool fused_dots(const float* a, const std::int16_t* a_exponents, const float* b, const std::int16_t* b_exponents,
-                unsigned words, const float* c, int smallest_c_exponent, int fraction_bits, int result_bits,
-                double* sums, float* cut) {
-  __m256i largest[4];
+                unsigned words, const float* const* c, int smallest_c_exponent, int fraction_bits, int result_bits,
+                double (*sums)[32], float* const* cut) {
+  __m256i largest[8];
   if (!largest_exponents(a_exponents, b_exponents, words, c, smallest_c_exponent, largest)) {
     return false;
   }
-  __m256 scale[4];
+  __m256 scale[8];
+  __m256i unit[8];  // exponent of one unit of the sums
+  __m256i low[8];
+  __m256i high[8];
   PTXBENCH_UNROLL
-  for (unsigned i = 0; i < 4; ++i) {
-    const __m256i exponent = _mm256_sub_epi32(_mm256_set1_epi32(fraction_bits + 127), largest[i]);
-    scale[i] = _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+  for (unsigned i = 0; i < 8; ++i) {
+    unit[i] = _mm256_sub_epi32(largest[i], _mm256_set1_epi32(fraction_bits));
+    scale[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_sub_epi32(_mm256_set1_epi32(127), unit[i]), 23));
+    low[i] = _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_loadu_ps(c[i / 4] + 8 * (i % 4)), scale[i]));
+    high[i] = _mm256_setzero_si256();
   }
-  // Terms stay below 2^(fraction_bits + 2), so two partial sums of at most eight (or sixteen) never overflow.
-  __m256i partial[2][4];
-  const unsigned middle = words / 2;
-  PTXBENCH_UNROLL
-  for (unsigned part = 0; part < 2; ++part) {
-    PTXBENCH_UNROLL
-    for (unsigned i = 0; i < 4; ++i) {
-      partial[part][i] = _mm256_setzero_si256();
-    }
-    for (unsigned word = part == 0 ? 0 : middle; word < (part == 0 ? middle : words); ++word) {
-      const __m256 column = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(b + word * kGroupWords));
-      PTXBENCH_UNROLL
-      for (unsigned i = 0; i < 4; ++i) {
-        const __m256 product = _mm256_mul_ps(_mm256_loadu_ps(a + word * kTileFloats + 8 * i), column);
-        partial[part][i] = _mm256_add_epi32(partial[part][i], _mm256_cvttps_epi32(_mm256_mul_ps(product, scale[i])));
-      }
-    }
+  // Terms stay below 2^(fraction_bits + 2), so partial sums of eight (sixteen with 13 bits) and C never overflow.
+  add_cut_products(a, b, 0, words / 2, scale, low);
+  add_cut_products(a, b, words / 2, words, scale, high);
+  if (sums == nullptr && cut_sums(low, high, unit, result_bits, cut)) {
+    return true;
   }
-  const __m256i kept = _mm256_set1_epi64x(static_cast<long long>(~0ULL << (52 - result_bits)));
-  PTXBENCH_UNROLL
-  for (unsigned i = 0; i < 4; ++i) {
-    const __m256i own = _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_loadu_ps(c + 8 * i), scale[i]));
-    const __m256i unit = _mm256_sub_epi32(largest[i], _mm256_set1_epi32(fraction_bits));
-    PTXBENCH_UNROLL
-    for (unsigned j = 0; j < 2; ++j) {
-      const auto quarter = [j](__m256i v) {
-        return j == 0 ? _mm256_castsi256_si128(v) : _mm256_extracti128_si256(v, 1);
-      };
-      const __m256d integer = _mm256_add_pd(
-          _mm256_add_pd(_mm256_cvtepi32_pd(quarter(partial[0][i])), _mm256_cvtepi32_pd(quarter(partial[1][i]))),
-          _mm256_cvtepi32_pd(quarter(own)));
-      const __m256d sum = _mm256_mul_pd(integer, power_of_two(quarter(unit)));
-      if (sums != nullptr) {
-        _mm256_storeu_pd(sums + 8 * i + 4 * j, sum);
-      } else {
-        // The sum is a normal f32 or zero here, so dropping double bits is the cut and the conversion is exact.
-        _mm_storeu_ps(cut + 8 * i + 4 * j, _mm256_cvtpd_ps(_mm256_and_pd(sum, _mm256_castsi256_pd(kept))));
-      }
+  const __m256d kept = _mm256_castsi256_pd(_mm256_set1_epi64x(static_cast<long long>(~0ULL << (52 - result_bits))));
+  for (unsigned i = 0; i < 16; ++i) {
+    const __m256d integer = _mm256_add_pd(_mm256_cvtepi32_pd(quarter(low, i)), _mm256_cvtepi32_pd(quarter(high, i)));
+    const __m256d sum = _mm256_mul_pd(integer, power_of_two(quarter(unit, i)));
+    if (sums != nullptr) {
+      _mm256_storeu_pd(sums[i / 8] + 4 * (i % 8), sum);
+    } else {
+      // The sum is a normal f32 or zero here, so dropping double bits is the cut and the conversion is exact.
+      _mm_storeu_ps(cut[i / 8] + 4 * (i % 8), _mm256_cvtpd_ps(_mm256_and_pd(sum, kept)));
     }
   }
   return true;

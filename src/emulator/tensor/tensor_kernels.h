@@ -57,15 +57,15 @@ struct TensorKernels {
 
   /// Alignment exponents of packed f32 words: max(exponent, smallest), -1000 for zero. True when one is inf or NaN.
   bool (*exponents)(const float* values, std::size_t count, int smallest, std::int16_t* out);
-  /// Exact model (exact_dot.h) for one register of one instruction: `words` products per lane (at most 16, or 32 with
-  /// fraction_bits <= 13). Inputs are the packed A of the half and the packed B of the group at its parity (stride 8),
-  /// each with its exponents; `c` holds 32 accumulators that align no lower than
-  /// `smallest_c_exponent`. Writes the exact aligned sums to `sums`, or, if that is null,
-  /// the sums cut to `result_bits` to `cut`. False when a lane is outside the range handled here (extreme exponents,
-  /// infinity, NaN): the caller then evaluates lane by lane.
+  /// Exact model (exact_dot.h) for the two registers (parities) of one half and column group of one instruction:
+  /// `words` products per lane, at most 16, or 32 with fraction_bits <= 13. Inputs are the packed A of the half and the
+  /// packed B of the group, each with its exponents; c[parity] holds 32 accumulators that align no lower than
+  /// `smallest_c_exponent`. Writes the exact aligned sums to sums[parity][32], or, if that is null, the sums cut to
+  /// `result_bits` to cut[parity]. False when a lane is outside the range handled here (extreme exponents, infinity,
+  /// NaN): nothing was written and the caller evaluates lane by lane.
   bool (*fused_dots)(const float* a, const std::int16_t* a_exponents, const float* b, const std::int16_t* b_exponents,
-                     unsigned words, const float* c, int smallest_c_exponent, int fraction_bits, int result_bits,
-                     double* sums, float* cut);
+                     unsigned words, const float* const* c, int smallest_c_exponent, int fraction_bits,
+                     int result_bits, double (*sums)[32], float* const* cut);
 };
 
 /// The best level this processor runs; chosen once.

@@ -1,6 +1,6 @@
 #include "ptx/names.h"
 
-#include <array>
+#include <iterator>
 #include <unordered_map>
 
 #include "ptx/text_hash.h"
@@ -22,7 +22,7 @@ constexpr std::array kModifierTexts = {std::string_view(""),
                                            PTXBENCH_PTX_MODIFIERS(X)
 #undef X
 };
-static_assert(kModifierTexts.size() == static_cast<size_t>(Mod::count_));
+static_assert(std::size(kModifierTexts) == static_cast<size_t>(Mod::count_));
 
 constexpr OpcodeSpelling kOpcodes[] = {
 #define X(name, text) {Op::name, text},
@@ -51,7 +51,7 @@ Mod find_modifier(std::string_view text) {
   static const NameMap<Mod> map = [] {
     NameMap<Mod> made;
     // The types come first, so that ".b1" (also a byte selector of video operands) is the type.
-    for (size_t i = 1; i < kModifierTexts.size(); ++i) made.emplace(kModifierTexts[i], static_cast<Mod>(i));
+    for (size_t i = 1; i < std::size(kModifierTexts); ++i) made.emplace(kModifierTexts[i], static_cast<Mod>(i));
     return made;
   }();
   const auto found = map.find(text);

@@ -227,50 +227,52 @@ bool Parser::initialiser_element(Variable& variable, uint64_t element, uint64_t 
   return true;
 }
 
-bool Parser::initialiser_list(Variable& variable, size_t dimension, uint64_t& element, uint64_t element_bytes) {
-  // Elements below this brace, 0 if the dimension is open.
+/// One pair of braces. ptxas packs the values: a row with fewer values than its extent moves the next row forward.
+bool Parser::initialiser_list(Variable& variable, size_t dimension, uint64_t& element, uint64_t& entries) {
+  const uint64_t element_bytes = type_bits(variable.type) / 8;
   const size_t levels = variable.dimensions.size() + (variable.vector > 1 ? 1 : 0);
-  uint64_t capacity = variable.vector;
-  for (size_t i = dimension; i < variable.dimensions.size(); ++i) {
-    capacity = i == 0 && variable.dimensions[i] == 0 ? 0 : capacity * variable.dimensions[i];
-  }
-  const uint64_t start = element;
+  const bool components = dimension >= variable.dimensions.size();
+  const uint64_t extent = components ? variable.vector : variable.dimensions[dimension];
   const Token open = token_;
   advance();
-  while (!is('}')) {
-    if (capacity != 0 && element - start >= capacity)
+  entries = 0;
+  while (!is('}') || entries > 0) {
+    if (extent != 0 && entries >= extent)
       return fail(token_, fmt::format("too many initialisers for '{}'", variable.name));
     if (is('{')) {
       if (dimension + 1 >= levels) return fail(token_, "initialiser has more braces than the variable has dimensions");
-      if (!initialiser_list(variable, dimension + 1, element, element_bytes)) return false;
+      uint64_t inner = 0;
+      if (!initialiser_list(variable, dimension + 1, element, inner)) return false;
     } else {
       if (!initialiser_element(variable, element, element_bytes)) return false;
       ++element;
     }
+    ++entries;
     if (!accept(',')) break;
   }
-  if (!is('}'))
-    return fail(token_, fmt::format("expected ',' or '}}' in the initialiser opened at line {}, found {}", open.line,
-                                    describe(token_)));
+  if (components && entries != extent)
+    return fail(token_, fmt::format("expected {} values for a vector of '{}', found {}", extent, variable.name, entries));
+  if (!is('}')) return fail(token_, fmt::format("expected ',' or '}}' in the initialiser opened at line {}, found {}",
+                                                open.line, describe(token_)));
   advance();
-  if (dimension > 0) element = start + capacity;
   return true;
 }
 
 bool Parser::initialiser(Variable& variable) {
   const uint64_t element_bytes = type_bits(variable.type) / 8;
-  uint64_t element = 0;
-  if (is('{')) {
-    if (!initialiser_list(variable, 0, element, element_bytes)) return false;
-  } else {
-    if (!initialiser_element(variable, 0, element_bytes)) return false;
-    element = 1;
+  const bool scalar = variable.dimensions.empty() && variable.vector == 1;
+  if (scalar) {
+    if (is('{')) return fail_expected("a value without braces for a scalar");
+    return initialiser_element(variable, 0, element_bytes);
   }
+  if (!is('{')) return fail_expected("'{' to open the initialiser");
+  uint64_t element = 0, entries = 0;
+  if (!initialiser_list(variable, 0, element, entries)) return false;
   if (!variable.dimensions.empty() && variable.dimensions[0] == 0) {
     uint64_t inner = variable.vector;
     for (size_t i = 1; i < variable.dimensions.size(); ++i) inner *= variable.dimensions[i];
-    variable.dimensions[0] = (element + inner - 1) / inner;
-    variable.size = variable.dimensions[0] * inner * element_bytes;
+    variable.dimensions[0] = entries;
+    variable.size = entries * inner * element_bytes;
   }
   return true;
 }
@@ -285,7 +287,8 @@ bool Parser::finish_variable(const Token& at, Variable& variable) {
     if (variable.size > options_.max_initialised_bytes - initialised_bytes_)
       return fail(at, fmt::format("initialisers of the module exceed {} bytes", options_.max_initialised_bytes));
     initialised_bytes_ += variable.size;
-    variable.data.resize(variable.size);
+    // `= {}` initialises nothing.
+    if (!variable.data.empty()) variable.data.resize(variable.size);
   } else if (!variable.is_extern && !variable.dimensions.empty() && variable.dimensions[0] == 0 &&
              variable.space != StateSpace::param && variable.space != StateSpace::shared) {
     return fail(at, fmt::format("array '{}' needs an extent or an initialiser", variable.name));

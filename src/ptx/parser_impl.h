@@ -79,7 +79,7 @@ class Parser {
   bool declarator(const VariableHead& head, const Linkage& linkage, Variable& variable, Token& at);
   bool finish_variable(const Token& at, Variable& variable);
   bool initialiser(Variable& variable);
-  bool initialiser_list(Variable& variable, size_t dimension, uint64_t& element, uint64_t element_bytes);
+  bool initialiser_list(Variable& variable, size_t dimension, uint64_t& element, uint64_t& entries);
   bool initialiser_element(Variable& variable, uint64_t element, uint64_t element_bytes);
   bool module_variables(StateSpace space, const Linkage& linkage);
   bool parameter_list(Function& function, std::vector<uint32_t>& into);

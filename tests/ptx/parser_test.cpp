@@ -188,7 +188,8 @@ TEST(Parser, GlobalVariables) {
   EXPECT_EQ(a.dimensions, (std::vector<uint64_t>{2, 3}));
   ASSERT_EQ(a.data.size(), 24u);
   EXPECT_EQ(std::to_integer<int>(a.data[4]), 2);
-  EXPECT_EQ(std::to_integer<int>(a.data[12]), 4);
+  // ptxas packs the values of rows that are not full.
+  EXPECT_EQ(std::to_integer<int>(a.data[8]), 4);
   EXPECT_EQ(std::to_integer<int>(module.variables[1].data[3]), 0x3f);
   EXPECT_TRUE(module.variables[2].is_extern);
   EXPECT_EQ(module.variables[2].size, 0u);

@@ -75,8 +75,8 @@ int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads) {
       return 2;
     }
     if (report->fault) {
-      fmt::print(stderr, "{}: {} at {}:{} ({})\n", report->fault->rule, report->fault->message, report->fault->place.file,
-                 report->fault->place.line, report->fault->place.instruction);
+      fmt::print(stderr, "{}: {} at {}:{} ({})\n", report->fault->rule, report->fault->message,
+                 report->fault->place.file, report->fault->place.line, report->fault->place.instruction);
       return 1;
     }
     seconds.push_back(report->seconds);
@@ -92,8 +92,9 @@ int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads) {
     }
   }
   const double best = *std::min_element(seconds.begin(), seconds.end());
-  fmt::print("sgemm_tiled n={} threads={}: {:.1f} M warp instructions, best {:.3f} s, median {:.3f} s, {:.0f} M/s\n", n, threads,
-             static_cast<double>(instructions) / 1e6, best, median(seconds), static_cast<double>(instructions) / 1e6 / best);
+  fmt::print("sgemm_tiled n={} threads={}: {:.1f} M warp instructions, best {:.3f} s, median {:.3f} s, {:.0f} M/s\n", n,
+             threads, static_cast<double>(instructions) / 1e6, best, median(seconds),
+             static_cast<double>(instructions) / 1e6 / best);
   return 0;
 }
 

@@ -49,8 +49,9 @@ struct Tile {
     std::mt19937 random(1);
     for (std::size_t i = 0; i < shared.size(); i += 2) {
       // Halves near one in every format: no special values.
-      const std::uint16_t half = is_integer(type) || is_fp8(type) ? static_cast<std::uint16_t>(random() & 0xb7b7U)
-                                                                  : static_cast<std::uint16_t>(0x3f00U | (random() & 0x80ffU));
+      const std::uint16_t half = is_integer(type) || is_fp8(type)
+                                     ? static_cast<std::uint16_t>(random() & 0xb7b7U)
+                                     : static_cast<std::uint16_t>(0x3f00U | (random() & 0x80ffU));
       std::memcpy(shared.data() + i, &half, sizeof half);
     }
     registers.resize(std::size_t{2} * 4 * shape.d_registers() * 32);
@@ -113,7 +114,8 @@ void tma_load_64x64_bf16(benchmark::State& state) {
   map.swizzle = TensorSwizzle::bytes128;
   int tile = 0;
   for (auto _ : state) {
-    load_box(map, {64 * (tile % 8), 64 * (tile / 8 % 16)}, {shared.data(), 1U << 16}, 8192U * (tile % 4), {global.data()});
+    load_box(map, {64 * (tile % 8), 64 * (tile / 8 % 16)}, {shared.data(), 1U << 16}, 8192U * (tile % 4),
+             {global.data()});
     ++tile;
     benchmark::ClobberMemory();
   }

@@ -15,11 +15,13 @@ uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * 
 
 Result<std::unique_ptr<AddressSpace>> AddressSpace::create(uint64_t capacity) {
   void* wanted = host_pointer(kGlobalWindow);
-  void* got = mmap(wanted, kGlobalWindowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  void* got = mmap(wanted, kGlobalWindowBytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (got != wanted) {
     if (got != MAP_FAILED) munmap(got, kGlobalWindowBytes);
     return infrastructure_error(
-        "cannot reserve the emulated GPU's address window at {:#x} ({} GiB): {}; only one emulated device can live in a "
+        "cannot reserve the emulated GPU's address window at {:#x} ({} GiB): {}; only one emulated device can live in "
+        "a "
         "process, and `ulimit -v` must be unlimited",
         kGlobalWindow, kGlobalWindowBytes >> 30, std::strerror(errno));
   }

@@ -13,9 +13,10 @@
 
 namespace ptxbench::emulator {
 
-/// Generic addresses. Device memory lives in one window that host processes map at the same place, so a device pointer is
-/// also the trusted process's host pointer. Shared and local memory have windows of their own: a generic shared address is
-/// kSharedWindow + the 32-bit shared::cluster address; a generic local address is kLocalWindow + the thread's offset.
+/// Generic addresses. Device memory lives in one window that host processes map at the same place, so a device pointer
+/// is also the trusted process's host pointer. Shared and local memory have windows of their own: a generic shared
+/// address is kSharedWindow + the 32-bit shared::cluster address; a generic local address is kLocalWindow + the
+/// thread's offset.
 inline constexpr uint64_t kSharedWindow = 0x0000'1000'0000'0000ull;
 inline constexpr uint64_t kLocalWindow = 0x0000'1100'0000'0000ull;
 inline constexpr uint64_t kSmallWindowBytes = 1ull << 32;
@@ -37,12 +38,12 @@ struct Allocation {
   bool freed = false;
   bool read_only = false;
   uint64_t serial = 0;
-  std::string label;   ///< variable or tensor name, empty for plain cudaMalloc memory
+  std::string label;  ///< variable or tensor name, empty for plain cudaMalloc memory
   uint64_t end() const { return begin + bytes; }
 };
 
-/// Device memory: reserves the window once per process, hands out 512-byte aligned blocks with guard gaps, remembers freed
-/// blocks so that use after free can be told from a wild pointer. Thread safe.
+/// Device memory: reserves the window once per process, hands out 512-byte aligned blocks with guard gaps, remembers
+/// freed blocks so that use after free can be told from a wild pointer. Thread safe.
 class AddressSpace {
  public:
   /// `capacity` bytes in all, as on the modelled part. Fails if the window cannot be reserved.

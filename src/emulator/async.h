@@ -26,7 +26,8 @@ struct AsyncOperation {
   bool done = false;
 };
 
-/// cp.async and bulk groups of one thread. Group indices count up from 0; `committed` groups exist, the open one follows.
+/// cp.async and bulk groups of one thread. Group indices count up from 0; `committed` groups exist, the open one
+/// follows.
 struct ThreadAsyncState {
   struct Group {
     std::vector<std::shared_ptr<AsyncOperation>> operations;

@@ -34,10 +34,12 @@ struct BroadcastOp {
 
 HandlerPair broadcast_handlers(unsigned bits) {
   constexpr unsigned kUniform = 1;
-  if (bits == 16) return {&detail::LaneHandler<BroadcastOp<uint16_t>, uint16_t, kUniform, uint16_t>::full,
-                          &detail::LaneHandler<BroadcastOp<uint16_t>, uint16_t, kUniform, uint16_t>::full};
-  if (bits == 32) return {&detail::LaneHandler<BroadcastOp<uint32_t>, uint32_t, kUniform, uint32_t>::full,
-                          &detail::LaneHandler<BroadcastOp<uint32_t>, uint32_t, kUniform, uint32_t>::full};
+  if (bits == 16)
+    return {&detail::LaneHandler<BroadcastOp<uint16_t>, uint16_t, kUniform, uint16_t>::full,
+            &detail::LaneHandler<BroadcastOp<uint16_t>, uint16_t, kUniform, uint16_t>::full};
+  if (bits == 32)
+    return {&detail::LaneHandler<BroadcastOp<uint32_t>, uint32_t, kUniform, uint32_t>::full,
+            &detail::LaneHandler<BroadcastOp<uint32_t>, uint32_t, kUniform, uint32_t>::full};
   return {&detail::LaneHandler<BroadcastOp<uint64_t>, uint64_t, kUniform, uint64_t>::full,
           &detail::LaneHandler<BroadcastOp<uint64_t>, uint64_t, kUniform, uint64_t>::full};
 }
@@ -129,8 +131,15 @@ uint64_t Decoder::immediate_bits(const Operand& operand, Type type) const {
 bool Decoder::is_lane_varying(ptx::SpecialRegister special) {
   using S = ptx::SpecialRegister;
   switch (special) {
-    case S::tid_x: case S::tid_y: case S::tid_z: case S::laneid: case S::lanemask_eq: case S::lanemask_le:
-    case S::lanemask_lt: case S::lanemask_ge: case S::lanemask_gt:
+    case S::tid_x:
+    case S::tid_y:
+    case S::tid_z:
+    case S::laneid:
+    case S::lanemask_eq:
+    case S::lanemask_le:
+    case S::lanemask_lt:
+    case S::lanemask_ge:
+    case S::lanemask_gt:
       return true;
     default:
       return false;
@@ -144,7 +153,12 @@ bool Decoder::varies_in_aligned_block(ptx::SpecialRegister special) {
 bool Decoder::is_dynamic(ptx::SpecialRegister special) {
   using S = ptx::SpecialRegister;
   switch (special) {
-    case S::clock: case S::clock_hi: case S::clock64: case S::globaltimer: case S::globaltimer_lo: case S::globaltimer_hi:
+    case S::clock:
+    case S::clock_hi:
+    case S::clock64:
+    case S::globaltimer:
+    case S::globaltimer_lo:
+    case S::globaltimer_hi:
       return true;
     default:
       return false;
@@ -192,8 +206,8 @@ std::pair<Slot, StateSpace> Decoder::variable_address(const Operand& operand) {
     return {address_slot(FunctionCode::AddressKind::shared_variable, program_.function_shared[code_.index][position]),
             StateSpace::shared};
   }
-  if (function().is_entry && std::find(function().parameters.begin(), function().parameters.end(), position) !=
-                                 function().parameters.end()) {
+  if (function().is_entry &&
+      std::find(function().parameters.begin(), function().parameters.end(), position) != function().parameters.end()) {
     const auto which = std::find(function().parameters.begin(), function().parameters.end(), position);
     const auto order = static_cast<size_t>(which - function().parameters.begin());
     return {address_slot(FunctionCode::AddressKind::parameter, code_.parameter_offset[order]), StateSpace::param};
@@ -525,8 +539,9 @@ void Decoder::run() {
   }
   for (const auto& constant : vector_constants_) {
     for (unsigned lane = 0; lane < kLanes; ++lane) {
-      std::memcpy(code_.constants.data() + constant.offset - code_.constants_offset + lane * (constant.element_bits / 8),
-                  &constant.bits, constant.element_bits / 8);
+      std::memcpy(
+          code_.constants.data() + constant.offset - code_.constants_offset + lane * (constant.element_bits / 8),
+          &constant.bits, constant.element_bits / 8);
     }
   }
 }
@@ -537,7 +552,8 @@ void Decoder::patch_branches() {
     if ((inst.flags & kBranchFlag) == 0) continue;
     const auto* branch = static_cast<const BranchInfo*>(inst.extra);
     auto* mutable_branch = const_cast<BranchInfo*>(branch);
-    for (auto& target : mutable_branch->targets) target.inst = code_.code.data() + code_.blocks[target.block].first_inst;
+    for (auto& target : mutable_branch->targets)
+      target.inst = code_.code.data() + code_.blocks[target.block].first_inst;
     if (mutable_branch->join_block != ptx::kNone) {
       mutable_branch->join = code_.code.data() + code_.blocks[mutable_branch->join_block].first_inst;
     }

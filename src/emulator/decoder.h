@@ -20,15 +20,15 @@ struct HandlerPair {
   Handler masked = nullptr;
 };
 
-/// Translates one function. Binders (one per opcode, registered by the files in isa/) call it to name operand slots and to
-/// emit decoded instructions.
+/// Translates one function. Binders (one per opcode, registered by the files in isa/) call it to name operand slots and
+/// to emit decoded instructions.
 class Decoder {
  public:
   /// `general`: no uniform registers; counters are those of `specialised`, whose function it is.
   Decoder(Program& program, FunctionCode& code, const FunctionCode* specialised = nullptr);
   static bool is_lane_varying(ptx::SpecialRegister special);
-  /// The same in blocks whose warps are rows of x (LaunchRequest::block[0] a multiple of 32, or one row): what specialised
-  /// code assumes.
+  /// The same in blocks whose warps are rows of x (LaunchRequest::block[0] a multiple of 32, or one row): what
+  /// specialised code assumes.
   static bool varies_in_aligned_block(ptx::SpecialRegister special);
   static bool is_dynamic(ptx::SpecialRegister special);
   /// Decodes the whole function: control-flow graph, register shapes, code.
@@ -40,8 +40,8 @@ class Decoder {
   FunctionCode& code() { return code_; }
 
   // --- operands -------------------------------------------------------------------------------------------------
-  /// Slot of a source operand read as `type` (decides how immediates are encoded). Registers, immediates, special registers
-  /// and addresses of variables. Predicates: slot of the u32 mask (immediates 0/1 become masks).
+  /// Slot of a source operand read as `type` (decides how immediates are encoded). Registers, immediates, special
+  /// registers and addresses of variables. Predicates: slot of the u32 mask (immediates 0/1 become masks).
   Slot source(const ptx::Operand& operand, ptx::Type type);
   /// The same, but always a per-lane vector slot: for handlers that have no uniform variants.
   Slot vector_source(const ptx::Operand& operand, ptx::Type type);
@@ -54,7 +54,7 @@ class Decoder {
   /// A negated predicate source is materialised into a scratch slot.
   Slot predicate(const ptx::Operand& operand);
   Slot scratch(unsigned bits, Shape shape = Shape::vector);
-  Slot constant(uint64_t low, uint64_t high = 0);             ///< uniform slot
+  Slot constant(uint64_t low, uint64_t high = 0);              ///< uniform slot
   Slot vector_constant(uint64_t bits, unsigned element_bits);  ///< broadcast vector slot
   /// The condition code's carry bit, one lane mask per function (add.cc, subc, madc, ...).
   Slot carry_flag() {

@@ -55,7 +55,7 @@ class Device::State {
  public:
   DeviceOptions options;
   std::unique_ptr<AddressSpace> memory;
-  mutable std::mutex mutex;         // programs_
+  mutable std::mutex mutex;  // programs_
   std::mutex launch_mutex;
   std::map<ModuleId, std::shared_ptr<Program>> programs;
   ModuleId next_module = 1;
@@ -123,8 +123,8 @@ Result<ModuleId> Device::load_module(std::shared_ptr<const ptx::Module> module, 
     std::lock_guard lock(state_->mutex);
     id = state_->next_module++;
   }
-  auto program = load_program(std::move(module), std::move(name), id, *state_->memory,
-                              state_->options.observer != nullptr);
+  auto program =
+      load_program(std::move(module), std::move(name), id, *state_->memory, state_->options.observer != nullptr);
   if (!program) return tl::unexpected(program.error());
   std::lock_guard lock(state_->mutex);
   state_->programs[id] = std::move(*program);
@@ -157,7 +157,8 @@ Result<FunctionId> Device::find_kernel(ModuleId module, std::string_view name) c
 
 Result<FunctionAttributes> Device::attributes(FunctionId function) const {
   auto program = state_->program(function.module);
-  if (program == nullptr || function.function >= program->functions.size() || program->functions[function.function] == nullptr) {
+  if (program == nullptr || function.function >= program->functions.size() ||
+      program->functions[function.function] == nullptr) {
     return input_error("no such kernel");
   }
   const FunctionCode& code = *program->functions[function.function];
@@ -220,16 +221,18 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   const ptx::Function& source = *code.source;
   const uint32_t* grid = request.grid;
   const uint32_t* block = request.block;
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[0] > DeviceLimits::kMaxGridX || grid[1] > DeviceLimits::kMaxGridYZ ||
-      grid[2] > DeviceLimits::kMaxGridYZ) {
-    return refuse(kInvalidConfiguration, fmt::format("grid ({},{},{}) of {}: each dimension must be at least 1 and at most "
-                                                     "2147483647, 65535, 65535",
-                                                     grid[0], grid[1], grid[2], source.name));
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[0] > DeviceLimits::kMaxGridX ||
+      grid[1] > DeviceLimits::kMaxGridYZ || grid[2] > DeviceLimits::kMaxGridYZ) {
+    return refuse(kInvalidConfiguration,
+                  fmt::format("grid ({},{},{}) of {}: each dimension must be at least 1 and at most "
+                              "2147483647, 65535, 65535",
+                              grid[0], grid[1], grid[2], source.name));
   }
   const uint64_t threads = uint64_t{block[0]} * block[1] * block[2];
-  if (threads == 0 || threads > DeviceLimits::kMaxThreadsPerBlock || block[0] > 1024 || block[1] > 1024 || block[2] > 64) {
-    return refuse(kInvalidConfiguration, fmt::format("block ({},{},{}) of {}: needs 1 to 1024 threads, z at most 64", block[0],
-                                                     block[1], block[2], source.name));
+  if (threads == 0 || threads > DeviceLimits::kMaxThreadsPerBlock || block[0] > 1024 || block[1] > 1024 ||
+      block[2] > 64) {
+    return refuse(kInvalidConfiguration, fmt::format("block ({},{},{}) of {}: needs 1 to 1024 threads, z at most 64",
+                                                     block[0], block[1], block[2], source.name));
   }
   auto attributes_of = attributes(request.function);
   const FunctionAttributes& a = *attributes_of;
@@ -239,8 +242,9 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
                                              source.reqntid[0], source.reqntid[1], source.reqntid[2]));
   }
   if (threads > a.max_threads_per_block) {
-    return refuse(kOutOfResources, fmt::format("{} was compiled for at most {} threads per block (launch bounds), {} requested",
-                                               source.name, a.max_threads_per_block, threads));
+    return refuse(kOutOfResources,
+                  fmt::format("{} was compiled for at most {} threads per block (launch bounds), {} requested",
+                              source.name, a.max_threads_per_block, threads));
   }
   if (request.dynamic_shared_bytes > request.max_dynamic_shared_bytes) {
     return refuse(kInvalidValue,
@@ -257,9 +261,10 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   if (a.required_cluster[0] != 0) {
     for (int i = 0; i < 3; ++i) cluster[i] = std::max(1u, a.required_cluster[i]);
     if (request.cluster[0] != 0 && !std::equal(cluster, cluster + 3, request.cluster)) {
-      return refuse(kInvalidClusterSize, fmt::format("{} requires clusters of ({},{},{}), the launch asks for ({},{},{})", source.name,
-                                                     cluster[0], cluster[1], cluster[2], request.cluster[0], request.cluster[1],
-                                                     request.cluster[2]));
+      return refuse(
+          kInvalidClusterSize,
+          fmt::format("{} requires clusters of ({},{},{}), the launch asks for ({},{},{})", source.name, cluster[0],
+                      cluster[1], cluster[2], request.cluster[0], request.cluster[1], request.cluster[2]));
     }
   } else if (request.cluster[0] != 0) {
     std::copy(request.cluster, request.cluster + 3, cluster);
@@ -273,16 +278,17 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   }
   for (int i = 0; i < 3; ++i) {
     if (grid[i] % cluster[i] != 0) {
-      return refuse(kInvalidConfiguration, fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})", grid[0], grid[1],
-                                                       grid[2], cluster[0], cluster[1], cluster[2]));
+      return refuse(kInvalidConfiguration, fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})",
+                                                       grid[0], grid[1], grid[2], cluster[0], cluster[1], cluster[2]));
     }
   }
   if (request.parameters.size() < code.parameter_bytes) {
-    return refuse(kInvalidValue, fmt::format("{} takes {} bytes of parameters, {} were given", source.name, code.parameter_bytes,
-                                             request.parameters.size()));
+    return refuse(kInvalidValue, fmt::format("{} takes {} bytes of parameters, {} were given", source.name,
+                                             code.parameter_bytes, request.parameters.size()));
   }
   const auto occupancy_of = occupancy(request.function, static_cast<uint32_t>(threads), request.dynamic_shared_bytes);
-  if (*occupancy_of == 0) return refuse(kOutOfResources, fmt::format("{}: no block of this shape fits on an SM", source.name));
+  if (*occupancy_of == 0)
+    return refuse(kOutOfResources, fmt::format("{}: no block of this shape fits on an SM", source.name));
 
   std::lock_guard running(state_->launch_mutex);
   const auto started = std::chrono::steady_clock::now();
@@ -310,7 +316,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     launch.grid_clusters[i] = grid[i] / cluster[i];
   }
   const uint64_t clusters = uint64_t{launch.grid_clusters[0]} * launch.grid_clusters[1] * launch.grid_clusters[2];
-  if (clusters > 0xffffffffull) return refuse(kInvalidConfiguration, "the emulator runs at most 2^32 clusters a launch");
+  if (clusters > 0xffffffffull)
+    return refuse(kInvalidConfiguration, "the emulator runs at most 2^32 clusters a launch");
   launch.clusters = static_cast<uint32_t>(clusters);
   launch.threads_per_cta = static_cast<uint32_t>(threads);
   launch.aligned_warps = block[0] % kLanes == 0 || (block[1] == 1 && block[2] == 1);
@@ -339,7 +346,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   event.shared_bytes = launch.shared_bytes;
   event.stream = request.stream;
   if (launch.observer != nullptr) launch.observer->on_launch_begin(event);
-  const uint32_t resident = std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
+  const uint32_t resident =
+      std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
   const unsigned worker_threads = launch.observer != nullptr && launch.observer->serial() ? 1 : state_->options.threads;
   LaunchTotals totals = run_clusters(launch, request.sample, worker_threads, resident);
   if (launch.observer != nullptr) launch.observer->on_launch_end(event);
@@ -413,10 +421,17 @@ Result<void> Device::fill(uint64_t address, uint32_t value, unsigned value_bytes
   }
   std::byte* out = host_pointer(address);
   switch (value_bytes) {
-    case 1: std::memset(out, static_cast<int>(value & 0xff), count); break;
-    case 2: std::fill_n(reinterpret_cast<uint16_t*>(out), count, static_cast<uint16_t>(value)); break;
-    case 4: std::fill_n(reinterpret_cast<uint32_t*>(out), count, value); break;
-    default: return input_error("fill with {}-byte values", value_bytes);
+    case 1:
+      std::memset(out, static_cast<int>(value & 0xff), count);
+      break;
+    case 2:
+      std::fill_n(reinterpret_cast<uint16_t*>(out), count, static_cast<uint16_t>(value));
+      break;
+    case 4:
+      std::fill_n(reinterpret_cast<uint32_t*>(out), count, value);
+      break;
+    default:
+      return input_error("fill with {}-byte values", value_bytes);
   }
   return {};
 }

@@ -23,13 +23,13 @@ namespace ptxbench::emulator {
 enum class CompletionPolicy : uint8_t { eager, lazy, random };
 
 struct DeviceOptions {
-  unsigned threads = 0;                          ///< worker threads; 0 = one per core
+  unsigned threads = 0;  ///< worker threads; 0 = one per core
   CompletionPolicy completion = CompletionPolicy::eager;
   uint64_t seed = 1;
-  uint64_t instruction_budget = 200'000'000'000; ///< warp instructions per launch, then sync.budget is reported
-  uint64_t memory_bytes = 85'520'809'984;        ///< an H100 SXM's 79.6 GiB
-  Observer* observer = nullptr;                  ///< not owned
-  std::function<void(std::string_view)> print;   ///< device printf; default: standard output
+  uint64_t instruction_budget = 200'000'000'000;  ///< warp instructions per launch, then sync.budget is reported
+  uint64_t memory_bytes = 85'520'809'984;         ///< an H100 SXM's 79.6 GiB
+  Observer* observer = nullptr;                   ///< not owned
+  std::function<void(std::string_view)> print;    ///< device printf; default: standard output
 };
 
 /// Source position of an instruction as far as the module tells (needs -lineinfo).
@@ -56,10 +56,10 @@ struct Fault {
 
 /// Exact execution counts of one PTX instruction over a launch (scaled to nothing: what really ran).
 struct InstructionCount {
-  uint32_t instruction = 0;   ///< index in the kernel function's (or called function's) instruction list
-  uint32_t function = 0;      ///< index in Module::functions
-  uint64_t warps = 0;         ///< warp-level executions, predicated-off ones excluded
-  uint64_t lanes = 0;         ///< predicate-true lanes
+  uint32_t instruction = 0;  ///< index in the kernel function's (or called function's) instruction list
+  uint32_t function = 0;     ///< index in Module::functions
+  uint64_t warps = 0;        ///< warp-level executions, predicated-off ones excluded
+  uint64_t lanes = 0;        ///< predicate-true lanes
 };
 
 struct LaunchReport {
@@ -68,12 +68,12 @@ struct LaunchReport {
   uint64_t warp_instructions = 0;
   uint64_t clusters_run = 0, clusters_total = 0;
   double seconds = 0;
-  std::vector<InstructionCount> counts;          ///< instructions that ran at least once
-  std::shared_ptr<const ptx::Module> module;     ///< for reading counts
-  uint64_t tensor_core_macs = 0;                 ///< multiply-adds by wgmma
-  uint64_t legacy_mma_macs = 0;                  ///< multiply-adds by mma.sync
-  uint64_t tma_bytes = 0;                        ///< bytes moved by tensor copies, loads and stores
-  std::vector<std::string> approximate;          ///< executed instructions whose results only approximate the hardware's
+  std::vector<InstructionCount> counts;       ///< instructions that ran at least once
+  std::shared_ptr<const ptx::Module> module;  ///< for reading counts
+  uint64_t tensor_core_macs = 0;              ///< multiply-adds by wgmma
+  uint64_t legacy_mma_macs = 0;               ///< multiply-adds by mma.sync
+  uint64_t tma_bytes = 0;                     ///< bytes moved by tensor copies, loads and stores
+  std::vector<std::string> approximate;       ///< executed instructions whose results only approximate the hardware's
 };
 
 using ModuleId = uint32_t;
@@ -88,11 +88,11 @@ struct FunctionAttributes {
   uint32_t static_shared_bytes = 0;  ///< without the reserved KiB
   uint32_t local_bytes = 0;
   uint32_t constant_bytes = 0;
-  uint32_t registers = 0;            ///< an estimate (PTX has no allocation), capped by maxnreg and launch bounds
+  uint32_t registers = 0;  ///< an estimate (PTX has no allocation), capped by maxnreg and launch bounds
   uint32_t max_threads_per_block = 1024;
   uint32_t parameter_bytes = 0;
   std::vector<uint32_t> parameter_offsets, parameter_sizes;
-  uint32_t required_cluster[3]{};    ///< .reqnctapercluster, 0 if none
+  uint32_t required_cluster[3]{};  ///< .reqnctapercluster, 0 if none
   bool explicit_cluster = false;
 };
 
@@ -100,9 +100,9 @@ struct LaunchRequest {
   FunctionId function;
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
-  uint32_t cluster[3] = {0, 0, 0};          ///< 0 = not given: the kernel's own or 1x1x1
+  uint32_t cluster[3] = {0, 0, 0};  ///< 0 = not given: the kernel's own or 1x1x1
   uint32_t dynamic_shared_bytes = 0;
-  std::vector<std::byte> parameters;        ///< laid out as parameter_offsets say
+  std::vector<std::byte> parameters;              ///< laid out as parameter_offsets say
   uint32_t max_dynamic_shared_bytes = 48 * 1024;  ///< opt-in limit set for the function
   bool non_portable_cluster = false;
   /// Run only these clusters (linear indices); empty = all. The rest stays unrun, which the report shows.
@@ -116,9 +116,9 @@ struct LaunchError {
   std::string message;
 };
 
-/// One emulated GPU (an H100 SXM: 132 SMs, compute capability 9.0). Methods are thread safe; launches run one at a time, on
-/// the calling thread plus workers, and return when the kernel has finished or faulted. The device stays usable after a
-/// fault: whoever models a CUDA context on top of it makes errors sticky.
+/// One emulated GPU (an H100 SXM: 132 SMs, compute capability 9.0). Methods are thread safe; launches run one at a
+/// time, on the calling thread plus workers, and return when the kernel has finished or faulted. The device stays
+/// usable after a fault: whoever models a CUDA context on top of it makes errors sticky.
 class Device {
  public:
   static Result<std::unique_ptr<Device>> create(DeviceOptions options = {});
@@ -141,7 +141,8 @@ class Device {
   };
   Result<Symbol> find_symbol(ModuleId module, std::string_view name) const;
 
-  /// Largest number of CTAs of this shape that one SM holds (registers, threads, shared memory as on sm_90); 0 = none fits.
+  /// Largest number of CTAs of this shape that one SM holds (registers, threads, shared memory as on sm_90); 0 = none
+  /// fits.
   Result<uint32_t> occupancy(FunctionId function, uint32_t block_threads, uint32_t dynamic_shared_bytes) const;
 
   tl::expected<LaunchReport, LaunchError> launch(const LaunchRequest& request);

@@ -29,7 +29,8 @@ std::vector<uint32_t> reachable(const Program& program, uint32_t kernel) {
     if (code == nullptr) continue;
     if (code->calls_indirectly) {
       for (uint32_t f = 0; f < program.functions.size(); ++f) {
-        if (program.functions[f] != nullptr && !program.functions[f]->source->is_entry && seen.insert(f).second) order.push_back(f);
+        if (program.functions[f] != nullptr && !program.functions[f]->source->is_entry && seen.insert(f).second)
+          order.push_back(f);
       }
     }
     for (uint32_t callee : code->callees) {
@@ -49,9 +50,10 @@ Result<void> place_module_variables(Program& program, AddressSpace& memory) {
       continue;
     }
     if (variable.is_extern && variable.size == 0) {
-      return input_error("{}: external variable {} has no definition in this module; separate compilation (-rdc) is not "
-                         "modelled: link the device code into one module",
-                         program.name, variable.name);
+      return input_error(
+          "{}: external variable {} has no definition in this module; separate compilation (-rdc) is not "
+          "modelled: link the device code into one module",
+          program.name, variable.name);
     }
     auto address = memory.allocate(std::max<uint64_t>(variable.size, 1), AllocationKind::module, variable.name,
                                    std::max(512u, alignment_of(variable)));

@@ -13,8 +13,8 @@ namespace ptxbench::emulator {
 Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module> module, std::string name, uint32_t id,
                                               AddressSpace& memory, bool observed);
 
-/// Shared memory of one kernel: offsets (from the CTA's base, reserved KiB included) of every shared variable the kernel can
-/// reach, and the bytes of the static ones.
+/// Shared memory of one kernel: offsets (from the CTA's base, reserved KiB included) of every shared variable the
+/// kernel can reach, and the bytes of the static ones.
 struct SharedLayout {
   std::vector<uint32_t> offset;
   uint32_t static_bytes = 0;

@@ -1,5 +1,6 @@
 #include "emulator/memory_access.h"
 
+#include <array>
 #include <bit>
 
 namespace ptxbench::emulator {
@@ -14,16 +15,23 @@ bool is_shared(StateSpace space) {
   return space == StateSpace::shared || space == StateSpace::shared_cta || space == StateSpace::shared_cluster;
 }
 
-std::byte* fault_null(Warp& warp, const Inst& inst, std::string rule, std::string message, std::string remedy, uint64_t address,
-                      unsigned lane) {
+std::byte* fault_null(Warp& warp, const Inst& inst, std::string rule, std::string message, std::string remedy,
+                      uint64_t address, unsigned lane) {
   warp.fault(inst, std::move(rule), std::move(message), std::move(remedy), address, 1u << lane);
   return nullptr;
 }
 
-/// Global memory: the one-entry cache, then the allocation table.
+/// Global memory: a small cache of look-ups per thread, then the allocation table.
 bool in_allocation(Warp& warp, uint64_t low, uint64_t end, bool write) {
-  AllocationCache& cache = warp.allocation_cache;
+  thread_local std::array<AllocationCache, 16> caches;
+  thread_local const AddressSpace* owner = nullptr;
   const AddressSpace& memory = *warp.cluster->launch->memory;
+  if (owner != &memory) {
+    owner = &memory;
+    caches.fill({});
+  }
+  // Kernels walk a few arrays at once: entries are chosen by address so that the arrays do not evict each other.
+  AllocationCache& cache = caches[((low >> 21) ^ (low >> 25)) % caches.size()];
   if (low >= cache.begin && end <= cache.end && cache.version == memory.version()) return !(write && cache.read_only);
   auto block = memory.find(low);
   if (block == nullptr || block->freed || end > block->end()) return false;
@@ -54,13 +62,14 @@ std::byte* global_fault(Warp& warp, const Inst& inst, uint64_t address, uint64_t
   std::string where;
   if (block == nullptr) block = memory.nearest_below(address);
   if (block != nullptr && address >= block->begin && address - block->begin < block->bytes + (uint64_t{1} << 26)) {
-    where = address >= block->end() ? fmt::format(", {} bytes past the end of {}", address - block->end(), name(*block))
-                                    : fmt::format(", running {} bytes past the end of {}", address + bytes - block->end(),
-                                                  name(*block));
+    where = address >= block->end()
+                ? fmt::format(", {} bytes past the end of {}", address - block->end(), name(*block))
+                : fmt::format(", running {} bytes past the end of {}", address + bytes - block->end(), name(*block));
   } else {
     where = address < 4096 ? ", a null pointer" : ", which is near no allocation";
   }
-  return fault_null(warp, inst, "memory.out-of-bounds", fmt::format("{}-byte {} at {:#x}{}", bytes, verb, address, where),
+  return fault_null(warp, inst, "memory.out-of-bounds",
+                    fmt::format("{}-byte {} at {:#x}{}", bytes, verb, address, where),
                     "check the index or guard the access at the tail", address, lane);
 }
 
@@ -76,7 +85,8 @@ std::byte* shared_fault(Warp& warp, const Inst& inst, uint64_t address, uint64_t
     what = fmt::format("shared + {:#x} runs past the {} bytes of shared memory the CTA was launched with",
                        offset - kReservedSharedBytes, launch.shared_bytes - kReservedSharedBytes);
   }
-  return fault_null(warp, inst, "memory.out-of-bounds", fmt::format("{}-byte {}: {}", bytes, write ? "write" : "read", what),
+  return fault_null(warp, inst, "memory.out-of-bounds",
+                    fmt::format("{}-byte {}: {}", bytes, write ? "write" : "read", what),
                     "check the shared memory layout against the launch's dynamic shared bytes", address, lane);
 }
 
@@ -112,8 +122,8 @@ std::byte* resolve_address(Warp& warp, const Inst& inst, StateSpace space, uint6
     case Space::local:
       if (where.address + bytes > warp.local_stride) {
         return fault_null(warp, inst, "memory.out-of-bounds",
-                          fmt::format("local address {:#x} + {} bytes leaves the thread's {} bytes of local memory", where.address,
-                                      bytes, warp.local_stride),
+                          fmt::format("local address {:#x} + {} bytes leaves the thread's {} bytes of local memory",
+                                      where.address, bytes, warp.local_stride),
                           "check the index into the local array", address, lane);
       }
       return warp.local_pointer(lane, where.address);
@@ -224,11 +234,13 @@ std::string describe_address(const Launch& launch, Space space, uint64_t address
       const std::string at = fmt::format("shared + {:#x}", offset - kReservedSharedBytes);
       return launch.ctas_per_cluster > 1 ? fmt::format("{} of CTA rank {}", at, rank) : at;
     }
-    case Space::local: return fmt::format("local + {:#x}", address);
+    case Space::local:
+      return fmt::format("local + {:#x}", address);
     default: {
       auto block = launch.memory->find(address);
       if (block == nullptr) return fmt::format("{:#x}", address);
-      return fmt::format("{} + {:#x}", block->label.empty() ? fmt::format("allocation {:#x}", block->begin) : block->label,
+      return fmt::format("{} + {:#x}",
+                         block->label.empty() ? fmt::format("allocation {:#x}", block->begin) : block->label,
                          address - block->begin);
     }
   }

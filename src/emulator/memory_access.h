@@ -18,9 +18,10 @@ struct LanePointers {
 /// PTX address of a lane (register value + offset), before any translation.
 inline uint64_t lane_address(Warp& warp, const MemoryOp& op, unsigned lane) {
   const bool uniform = op.address.shape == Shape::uniform;
-  const uint64_t base = op.address_bits == 32
-                            ? (uniform ? *warp.slot<uint32_t>(op.address.offset) : warp.slot<uint32_t>(op.address.offset)[lane])
-                            : (uniform ? *warp.slot<uint64_t>(op.address.offset) : warp.slot<uint64_t>(op.address.offset)[lane]);
+  const uint64_t base =
+      op.address_bits == 32
+          ? (uniform ? *warp.slot<uint32_t>(op.address.offset) : warp.slot<uint32_t>(op.address.offset)[lane])
+          : (uniform ? *warp.slot<uint64_t>(op.address.offset) : warp.slot<uint64_t>(op.address.offset)[lane]);
   const uint64_t sum = base + static_cast<uint64_t>(op.offset);
   return op.address_bits == 32 ? static_cast<uint32_t>(sum) : sum;
 }
@@ -34,12 +35,13 @@ bool resolve_lanes(Warp& warp, const Inst& inst, const MemoryOp& op, LanePointer
 std::byte* resolve_uniform(Warp& warp, const Inst& inst, const MemoryOp& op, uint64_t address, uint32_t bytes,
                            uint32_t alignment);
 
-/// Addresses v[0] + stride * lane of a whole warp: `first` is lane 0's host address. False if the pattern, the bounds or the
-/// alignment do not hold (nothing is reported: the caller takes the general path).
+/// Addresses v[0] + stride * lane of a whole warp: `first` is lane 0's host address. False if the pattern, the bounds
+/// or the alignment do not hold (nothing is reported: the caller takes the general path).
 bool resolve_strided(Warp& warp, const MemoryOp& op, uint64_t& first);
 
-/// Translates one address of one thread, for engines that walk memory on their own (bulk copies, descriptors). `space` may
-/// be generic, global, shared (of the warp's own CTA or any rank of the cluster) or local. Null: a fault was recorded.
+/// Translates one address of one thread, for engines that walk memory on their own (bulk copies, descriptors). `space`
+/// may be generic, global, shared (of the warp's own CTA or any rank of the cluster) or local. Null: a fault was
+/// recorded.
 std::byte* resolve_address(Warp& warp, const Inst& inst, ptx::StateSpace space, uint64_t address, uint64_t bytes,
                            uint32_t alignment, bool write, unsigned lane);
 

@@ -28,7 +28,8 @@ class Analysis {
     for (bool changed = true; changed;) {
       changed = mark_divergent_blocks();
       for (size_t b = 0; b < blocks_.size(); ++b) {
-        for (uint32_t i = blocks_[b].first; i < blocks_[b].last; ++i) changed = visit(function_.instructions[i], b) || changed;
+        for (uint32_t i = blocks_[b].first; i < blocks_[b].last; ++i)
+          changed = visit(function_.instructions[i], b) || changed;
       }
     }
     find_strides();
@@ -40,14 +41,17 @@ class Analysis {
 
   bool operand_varying(const Operand& operand) const {
     switch (operand.kind) {
-      case OperandKind::reg: return reg_varying(operand.index);
-      case OperandKind::special: return Decoder::varies_in_aligned_block(static_cast<ptx::SpecialRegister>(operand.index));
+      case OperandKind::reg:
+        return reg_varying(operand.index);
+      case OperandKind::special:
+        return Decoder::varies_in_aligned_block(static_cast<ptx::SpecialRegister>(operand.index));
       case OperandKind::address:
       case OperandKind::vector:
       case OperandKind::predicate_pair:
         return std::any_of(operand.elements.begin(), operand.elements.end(),
                            [this](const Operand& element) { return operand_varying(element); });
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -68,12 +72,18 @@ class Analysis {
     if (instruction.type() == Type::b128) return false;
     const StateSpace space = instruction.space();
     switch (space) {
-      case StateSpace::global: case StateSpace::shared: case StateSpace::shared_cta: case StateSpace::shared_cluster:
+      case StateSpace::global:
+      case StateSpace::shared:
+      case StateSpace::shared_cta:
+      case StateSpace::shared_cluster:
       case StateSpace::const_:
         return true;
-      case StateSpace::param: case StateSpace::param_entry: case StateSpace::param_func:
+      case StateSpace::param:
+      case StateSpace::param_entry:
+      case StateSpace::param_func:
         return function_.is_entry && !names_local(instruction);
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -137,21 +147,25 @@ class Analysis {
     return changed;
   }
 
-  // --- strides ---------------------------------------------------------------------------------------------------------
+  // --- strides
+  // ---------------------------------------------------------------------------------------------------------
 
   static constexpr int64_t kUndetermined = std::numeric_limits<int64_t>::max();
 
   int64_t operand_stride(const Operand& operand) const {
     switch (operand.kind) {
-      case OperandKind::reg: return reg_varying(operand.index) ? facts_.stride[operand.index] : 0;
+      case OperandKind::reg:
+        return reg_varying(operand.index) ? facts_.stride[operand.index] : 0;
       case OperandKind::special: {
         const auto special = static_cast<ptx::SpecialRegister>(operand.index);
         if (special == ptx::SpecialRegister::tid_x || special == ptx::SpecialRegister::laneid) return 1;
         return Decoder::varies_in_aligned_block(special) ? kNoStride : 0;
       }
       case OperandKind::integer:
-      case OperandKind::variable: return 0;
-      default: return kNoStride;
+      case OperandKind::variable:
+        return 0;
+      default:
+        return kNoStride;
     }
   }
 
@@ -208,8 +222,10 @@ class Analysis {
         return o[1].kind == OperandKind::integer ? scaled(o[2], o[1]) : scaled(o[1], o[2]);
       case Op::mad:
         if (!integer || instruction.has(Mod::hi)) return kNoStride;
-        return combine(o[1].kind == OperandKind::integer ? scaled(o[2], o[1]) : scaled(o[1], o[2]), operand_stride(o[3]), plus);
-      default: return kNoStride;
+        return combine(o[1].kind == OperandKind::integer ? scaled(o[2], o[1]) : scaled(o[1], o[2]),
+                       operand_stride(o[3]), plus);
+      default:
+        return kNoStride;
     }
   }
 

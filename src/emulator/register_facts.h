@@ -6,8 +6,8 @@
 
 #include "emulator/program.h"
 
-/// What is known about a function's registers before it runs, in blocks whose warps are rows of x (%tid.x grows by one per
-/// lane, %tid.y and %tid.z are the same for all lanes). Both facts let handlers do one lane's work instead of 32.
+/// What is known about a function's registers before it runs, in blocks whose warps are rows of x (%tid.x grows by one
+/// per lane, %tid.y and %tid.z are the same for all lanes). Both facts let handlers do one lane's work instead of 32.
 namespace ptxbench::emulator {
 
 inline constexpr int64_t kNoStride = std::numeric_limits<int64_t>::min();
@@ -15,7 +15,8 @@ inline constexpr int64_t kNoStride = std::numeric_limits<int64_t>::min();
 struct RegisterFacts {
   /// False: all lanes hold the same value whenever the whole warp runs together.
   std::vector<bool> varying;
-  /// Lane l holds v[0] + stride * l (modulo the register's width) whenever the whole warp runs together; kNoStride if unknown. Widened 32-bit values may wrap once: users compare v[31] - v[0].
+  /// Lane l holds v[0] + stride * l (modulo the register's width) whenever the whole warp runs together; kNoStride if
+  /// unknown. Widened 32-bit values may wrap once: users compare v[31] - v[0].
   std::vector<int64_t> stride;
 };
 

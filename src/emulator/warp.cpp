@@ -37,7 +37,8 @@ void Warp::update_join_target() {
 
 const Inst* Warp::diverge(uint32_t taken, const Inst* taken_pc, const Inst* other_pc, const Inst* join) {
   const int32_t own = fragment().join;
-  const bool same = join != nullptr && join == join_target && own >= 0 && joins[static_cast<size_t>(own)].frame == frame;
+  const bool same =
+      join != nullptr && join == join_target && own >= 0 && joins[static_cast<size_t>(own)].frame == frame;
   if (join != nullptr && !same) {
     Join fresh;
     fresh.target = join;
@@ -132,8 +133,12 @@ void Warp::init_frame(Frame& f) {
       case FunctionCode::AddressKind::shared_variable:
         value = (uint64_t{cta->rank} << kCtaRankShift) + launch.shared_offset[address.value];
         break;
-      case FunctionCode::AddressKind::parameter: value = launch.parameters + address.value; break;
-      case FunctionCode::AddressKind::local: value = f.local_base + address.value; break;
+      case FunctionCode::AddressKind::parameter:
+        value = launch.parameters + address.value;
+        break;
+      case FunctionCode::AddressKind::local:
+        value = f.local_base + address.value;
+        break;
     }
     value += static_cast<uint64_t>(address.addend);
     std::memcpy(f.registers + address.offset, &value, 8);
@@ -168,7 +173,8 @@ const Inst* map_pc(const FunctionCode& from, const FunctionCode& to, const Inst*
   while (from.blocks[b].first_inst > index) --b;
   if (from.blocks[b].first_inst == index) return to.code.data() + to.blocks[b].first_inst;
   auto run_of_site = [&](const FunctionCode& code) {
-    const uint32_t block_end = b + 1 < code.blocks.size() ? code.blocks[b + 1].first_inst : static_cast<uint32_t>(code.code.size());
+    const uint32_t block_end =
+        b + 1 < code.blocks.size() ? code.blocks[b + 1].first_inst : static_cast<uint32_t>(code.code.size());
     uint32_t begin = code.blocks[b].first_inst + 1;
     while (begin < block_end && code.code[begin].site != pc->site) ++begin;
     uint32_t end = begin;
@@ -190,7 +196,9 @@ void Warp::make_general() {
   if (general) return;
   general = true;
   const Program& program = *cluster->launch->program;
-  auto map = [&](const Frame& f, const Inst* pc) { return map_pc(*f.function, general_code(program, *f.function), pc); };
+  auto map = [&](const Frame& f, const Inst* pc) {
+    return map_pc(*f.function, general_code(program, *f.function), pc);
+  };
   for (Fragment& f : fragments) f.pc = map(*f.frame, f.pc);
   for (Join& join : joins) {
     if (join.in_use) join.target = join.is_call ? map(*join.frame, join.target - 1) + 1 : map(*join.frame, join.target);
@@ -217,7 +225,8 @@ void Warp::make_general() {
       if (from.shape == Shape::vector) {
         std::memcpy(f->registers + to.offset, old + from.offset, size_t{bytes} * kLanes);
       } else {
-        for (unsigned lane = 0; lane < kLanes; ++lane) std::memcpy(f->registers + to.offset + lane * bytes, old + from.offset, bytes);
+        for (unsigned lane = 0; lane < kLanes; ++lane)
+          std::memcpy(f->registers + to.offset + lane * bytes, old + from.offset, bytes);
       }
     }
   }
@@ -265,64 +274,158 @@ void write_special(const Warp& warp, const FunctionCode::SpecialSlot& special, s
   const Cta& cta = *warp.cta;
   const bool explicit_cluster = launch.ctas_per_cluster > 1 || launch.explicit_cluster;
   switch (special.special) {
-    case S::tid_x: lanes([&](uint32_t l) { return (first_thread + l) % block[0]; }); break;
+    case S::tid_x:
+      lanes([&](uint32_t l) { return (first_thread + l) % block[0]; });
+      break;
     case S::tid_y:
       if (special.shape == Shape::uniform) {
         uniform(first_thread / block[0] % block[1]);
         break;
       }
-      lanes([&](uint32_t l) { return (first_thread + l) / block[0] % block[1]; }); break;
+      lanes([&](uint32_t l) { return (first_thread + l) / block[0] % block[1]; });
+      break;
     case S::tid_z:
       if (special.shape == Shape::uniform) {
         uniform(first_thread / (block[0] * block[1]));
         break;
       }
-      lanes([&](uint32_t l) { return (first_thread + l) / (block[0] * block[1]); }); break;
-    case S::laneid: lanes([](uint32_t l) { return l; }); break;
-    case S::lanemask_eq: lanes([](uint32_t l) { return 1u << l; }); break;
-    case S::lanemask_lt: lanes([](uint32_t l) { return (1u << l) - 1; }); break;
-    case S::lanemask_le: lanes([](uint32_t l) { return (2u << l) - 1; }); break;
-    case S::lanemask_gt: lanes([](uint32_t l) { return ~((2u << l) - 1); }); break;
-    case S::lanemask_ge: lanes([](uint32_t l) { return ~((1u << l) - 1); }); break;
-    case S::ntid_x: uniform(block[0]); break;
-    case S::ntid_y: uniform(block[1]); break;
-    case S::ntid_z: uniform(block[2]); break;
-    case S::ctaid_x: uniform(cta.id[0]); break;
-    case S::ctaid_y: uniform(cta.id[1]); break;
-    case S::ctaid_z: uniform(cta.id[2]); break;
-    case S::nctaid_x: uniform(request.grid[0]); break;
-    case S::nctaid_y: uniform(request.grid[1]); break;
-    case S::nctaid_z: uniform(request.grid[2]); break;
-    case S::warpid: uniform(warp.index); break;
-    case S::nwarpid: uniform(launch.warps_per_cta); break;
-    case S::smid: uniform((warp.cluster->index * launch.ctas_per_cluster + cta.rank) % DeviceLimits::kSmCount); break;
-    case S::nsmid: uniform(DeviceLimits::kSmCount); break;
-    case S::gridid: uniform(launch.id); break;
-    case S::is_explicit_cluster: uniform(explicit_cluster ? kFullMask : 0); break;
-    case S::clusterid_x: uniform(warp.cluster->id[0]); break;
-    case S::clusterid_y: uniform(warp.cluster->id[1]); break;
-    case S::clusterid_z: uniform(warp.cluster->id[2]); break;
-    case S::nclusterid_x: uniform(launch.grid_clusters[0]); break;
-    case S::nclusterid_y: uniform(launch.grid_clusters[1]); break;
-    case S::nclusterid_z: uniform(launch.grid_clusters[2]); break;
-    case S::cluster_ctaid_x: uniform(cta.rank % cluster[0]); break;
-    case S::cluster_ctaid_y: uniform(cta.rank / cluster[0] % cluster[1]); break;
-    case S::cluster_ctaid_z: uniform(cta.rank / (cluster[0] * cluster[1])); break;
-    case S::cluster_nctaid_x: uniform(cluster[0]); break;
-    case S::cluster_nctaid_y: uniform(cluster[1]); break;
-    case S::cluster_nctaid_z: uniform(cluster[2]); break;
-    case S::cluster_ctarank: uniform(cta.rank); break;
-    case S::cluster_nctarank: uniform(launch.ctas_per_cluster); break;
-    case S::total_smem_size: uniform(launch.shared_bytes - kReservedSharedBytes); break;
-    case S::aggr_smem_size: uniform(launch.shared_bytes); break;
-    case S::dynamic_smem_size: uniform(request.dynamic_shared_bytes); break;
-    case S::reserved_smem_offset_begin: uniform(0); break;
-    case S::reserved_smem_offset_end: uniform(kReservedSharedBytes); break;
-    case S::reserved_smem_offset_cap: uniform(kReservedSharedBytes); break;
-    case S::current_graph_exec: uniform(0); break;
-    case S::clock: case S::clock_hi: case S::clock64: case S::globaltimer: case S::globaltimer_lo: case S::globaltimer_hi:
+      lanes([&](uint32_t l) { return (first_thread + l) / (block[0] * block[1]); });
+      break;
+    case S::laneid:
+      lanes([](uint32_t l) { return l; });
+      break;
+    case S::lanemask_eq:
+      lanes([](uint32_t l) { return 1u << l; });
+      break;
+    case S::lanemask_lt:
+      lanes([](uint32_t l) { return (1u << l) - 1; });
+      break;
+    case S::lanemask_le:
+      lanes([](uint32_t l) { return (2u << l) - 1; });
+      break;
+    case S::lanemask_gt:
+      lanes([](uint32_t l) { return ~((2u << l) - 1); });
+      break;
+    case S::lanemask_ge:
+      lanes([](uint32_t l) { return ~((1u << l) - 1); });
+      break;
+    case S::ntid_x:
+      uniform(block[0]);
+      break;
+    case S::ntid_y:
+      uniform(block[1]);
+      break;
+    case S::ntid_z:
+      uniform(block[2]);
+      break;
+    case S::ctaid_x:
+      uniform(cta.id[0]);
+      break;
+    case S::ctaid_y:
+      uniform(cta.id[1]);
+      break;
+    case S::ctaid_z:
+      uniform(cta.id[2]);
+      break;
+    case S::nctaid_x:
+      uniform(request.grid[0]);
+      break;
+    case S::nctaid_y:
+      uniform(request.grid[1]);
+      break;
+    case S::nctaid_z:
+      uniform(request.grid[2]);
+      break;
+    case S::warpid:
+      uniform(warp.index);
+      break;
+    case S::nwarpid:
+      uniform(launch.warps_per_cta);
+      break;
+    case S::smid:
+      uniform((warp.cluster->index * launch.ctas_per_cluster + cta.rank) % DeviceLimits::kSmCount);
+      break;
+    case S::nsmid:
+      uniform(DeviceLimits::kSmCount);
+      break;
+    case S::gridid:
+      uniform(launch.id);
+      break;
+    case S::is_explicit_cluster:
+      uniform(explicit_cluster ? kFullMask : 0);
+      break;
+    case S::clusterid_x:
+      uniform(warp.cluster->id[0]);
+      break;
+    case S::clusterid_y:
+      uniform(warp.cluster->id[1]);
+      break;
+    case S::clusterid_z:
+      uniform(warp.cluster->id[2]);
+      break;
+    case S::nclusterid_x:
+      uniform(launch.grid_clusters[0]);
+      break;
+    case S::nclusterid_y:
+      uniform(launch.grid_clusters[1]);
+      break;
+    case S::nclusterid_z:
+      uniform(launch.grid_clusters[2]);
+      break;
+    case S::cluster_ctaid_x:
+      uniform(cta.rank % cluster[0]);
+      break;
+    case S::cluster_ctaid_y:
+      uniform(cta.rank / cluster[0] % cluster[1]);
+      break;
+    case S::cluster_ctaid_z:
+      uniform(cta.rank / (cluster[0] * cluster[1]));
+      break;
+    case S::cluster_nctaid_x:
+      uniform(cluster[0]);
+      break;
+    case S::cluster_nctaid_y:
+      uniform(cluster[1]);
+      break;
+    case S::cluster_nctaid_z:
+      uniform(cluster[2]);
+      break;
+    case S::cluster_ctarank:
+      uniform(cta.rank);
+      break;
+    case S::cluster_nctarank:
+      uniform(launch.ctas_per_cluster);
+      break;
+    case S::total_smem_size:
+      uniform(launch.shared_bytes - kReservedSharedBytes);
+      break;
+    case S::aggr_smem_size:
+      uniform(launch.shared_bytes);
+      break;
+    case S::dynamic_smem_size:
+      uniform(request.dynamic_shared_bytes);
+      break;
+    case S::reserved_smem_offset_begin:
+      uniform(0);
+      break;
+    case S::reserved_smem_offset_end:
+      uniform(kReservedSharedBytes);
+      break;
+    case S::reserved_smem_offset_cap:
+      uniform(kReservedSharedBytes);
+      break;
+    case S::current_graph_exec:
+      uniform(0);
+      break;
+    case S::clock:
+    case S::clock_hi:
+    case S::clock64:
+    case S::globaltimer:
+    case S::globaltimer_lo:
+    case S::globaltimer_hi:
       break;  // dynamic: read by mov
-    default: break;  // %envregN and %pmN: Decoder::special_register refuses them
+    default:
+      break;  // %envregN and %pmN: Decoder::special_register refuses them
   }
 }
 

@@ -26,7 +26,7 @@ struct Frame {
   const FunctionCode* function = nullptr;
   std::byte* registers = nullptr;  ///< frame_bytes, 128-byte aligned
   std::vector<std::byte> storage;
-  uint32_t local_base = 0;         ///< offset of this activation's locals in each thread's local memory
+  uint32_t local_base = 0;  ///< offset of this activation's locals in each thread's local memory
   Frame* caller = nullptr;
   const Inst* call_site = nullptr;
 };
@@ -44,14 +44,14 @@ struct Join {
 
 enum class FragmentState : uint8_t {
   ready,
-  barrier,        ///< CTA barrier `wait_id`
-  warp_sync,      ///< waits for the lanes `wait_mask` to reach the same `.sync` instruction
-  mbarrier,       ///< try_wait: phase `wait_parity` of the barrier at `wait_address`
+  barrier,    ///< CTA barrier `wait_id`
+  warp_sync,  ///< waits for the lanes `wait_mask` to reach the same `.sync` instruction
+  mbarrier,   ///< try_wait: phase `wait_parity` of the barrier at `wait_address`
   cluster_barrier,
   async_group,    ///< cp.async / bulk / wgmma wait_group
   register_pool,  ///< setmaxnreg.inc
   grid_dependency,
-  rendezvous,     ///< convergent warpgroup or warp operation waits for other lanes
+  rendezvous,  ///< convergent warpgroup or warp operation waits for other lanes
 };
 
 /// A set of lanes with one program counter.
@@ -61,13 +61,13 @@ struct Fragment {
   Frame* frame = nullptr;
   int32_t join = -1;
   FragmentState state = FragmentState::ready;
-  bool timed_out = false;       ///< a try_wait that gave up: returns false once
+  bool timed_out = false;  ///< a try_wait that gave up: returns false once
   uint32_t wait_id = 0;
   uint32_t wait_mask = 0;
   uint32_t wait_parity = 0;
   uint64_t wait_address = 0;
   uint64_t wait_generation = 0;
-  uint64_t poll_hash = 0;       ///< what the last polling round read
+  uint64_t poll_hash = 0;  ///< what the last polling round read
 };
 
 /// Why a run loop ended.
@@ -76,11 +76,11 @@ enum class Stop : uint8_t { none, yield, blocked, exited, switched, fault };
 struct Warp {
   // Hot part: what handlers touch.
   std::byte* regs = nullptr;
-  uint32_t mask = kFullMask;         ///< active lanes of the running fragment
+  uint32_t mask = kFullMask;  ///< active lanes of the running fragment
   int32_t quantum = 0;
-  int32_t forfeited = 0;             ///< part of the quantum given up without executing anything
-  /// The CTA's own shared memory for the short paths of isa/memory.cpp: a 32-bit shared address a is good for n bytes if
-  /// (a - shared_begin) + n <= shared_span; its host address is shared_origin + a.
+  int32_t forfeited = 0;  ///< part of the quantum given up without executing anything
+  /// The CTA's own shared memory for the short paths of isa/memory.cpp: a 32-bit shared address a is good for n bytes
+  /// if (a - shared_begin) + n <= shared_span; its host address is shared_origin + a.
   uint32_t shared_begin = 0;
   uint32_t shared_span = 0;
   std::byte* shared_origin = nullptr;
@@ -92,24 +92,24 @@ struct Warp {
   alignas(64) std::array<uint32_t, kLanes> lane_mask{};  ///< mask, one word per lane, 0 or ~0
 
   Stop stop = Stop::none;
-  bool polled = false;               ///< executed a polling operation since the last yield
+  bool polled = false;  ///< executed a polling operation since the last yield
   uint64_t poll_hash = 0;
-  const Inst* resume = nullptr;      ///< where the fragment goes on, set with stop
-  const Inst* join_target = nullptr; ///< block entry where the running fragment meets its siblings, null if none
+  const Inst* resume = nullptr;       ///< where the fragment goes on, set with stop
+  const Inst* join_target = nullptr;  ///< block entry where the running fragment meets its siblings, null if none
 
   // Cold part.
-  uint32_t index = 0;                ///< in CTA
-  uint32_t live = 0;                 ///< lanes that have not exited
-  std::vector<Fragment> fragments;   ///< fragments[current] is loaded into the hot part while it runs
+  uint32_t index = 0;               ///< in CTA
+  uint32_t live = 0;                ///< lanes that have not exited
+  std::vector<Fragment> fragments;  ///< fragments[current] is loaded into the hot part while it runs
   size_t current = 0;
   std::vector<Join> joins;
   std::vector<std::unique_ptr<Frame>> frames, spare_frames;
-  std::vector<std::byte> local;      ///< lanes * local_stride
+  std::vector<std::byte> local;  ///< lanes * local_stride
   uint32_t local_stride = 0;
   AllocationCache allocation_cache;
   std::array<ThreadAsyncState, kLanes> async{};  ///< per-thread cp.async and bulk groups
-  WarpgroupState wgmma;              ///< this warp's wgmma groups
-  uint32_t registers_per_thread = 0; ///< setmaxnreg bookkeeping
+  WarpgroupState wgmma;                          ///< this warp's wgmma groups
+  uint32_t registers_per_thread = 0;             ///< setmaxnreg bookkeeping
 
   template <class T>
   T* slot(uint32_t offset) {
@@ -127,8 +127,8 @@ struct Warp {
     resume = next;
     return nullptr;
   }
-  const Inst* fault(const Inst& inst, std::string rule, std::string message, std::string remedy = {}, uint64_t address = 0,
-                    uint32_t lanes = 0);
+  const Inst* fault(const Inst& inst, std::string rule, std::string message, std::string remedy = {},
+                    uint64_t address = 0, uint32_t lanes = 0);
   /// Blocks the running fragment; it resumes at `next` once the scheduler finds the condition fulfilled.
   const Inst* block(FragmentState state, const Inst* next);
   void side_effect();
@@ -159,38 +159,38 @@ struct Warp {
   Frame* push_frame(const FunctionCode& function, uint32_t local_base);
   void pop_frame(Frame* frame);
   void update_join_target();
-  /// Moves the warp to general code, where no register is shared between lanes (see FunctionCode::general). Only between
-  /// run loops.
+  /// Moves the warp to general code, where no register is shared between lanes (see FunctionCode::general). Only
+  /// between run loops.
   void make_general();
   bool general = false;
   void init_frame(Frame& frame_to_fill);
 };
 
 struct CtaBarrier {
-  uint32_t expected = 0;                    ///< threads; 0 = all of the CTA
-  std::array<uint32_t, 32> arrived{};       ///< per warp: lanes that arrived in the pending phase
+  uint32_t expected = 0;               ///< threads; 0 = all of the CTA
+  std::array<uint32_t, 32> arrived{};  ///< per warp: lanes that arrived in the pending phase
   uint64_t generation = 0;
   uint32_t red_popc = 0;
   bool red_and = true, red_or = false;
   uint32_t last_popc = 0;
   bool last_and = false, last_or = false;
   bool active = false;
-  bool reducing = false;                    ///< the pending phase is a barrier.red
-  uint32_t counted = 0;                     ///< per warp: bit set once its 32 threads are in `count`
-  uint32_t count = 0;                       ///< threads that arrived, in whole warps
+  bool reducing = false;  ///< the pending phase is a barrier.red
+  uint32_t counted = 0;   ///< per warp: bit set once its 32 threads are in `count`
+  uint32_t count = 0;     ///< threads that arrived, in whole warps
 };
 
 struct Cta {
   Cluster* cluster = nullptr;
   uint32_t rank = 0;
   uint32_t id[3]{};
-  std::byte* shared = nullptr;      ///< shared_bytes, offset 0 = shared address (rank << 24)
-  uint32_t shared_bytes = 0;        ///< reserved KiB + static + dynamic
+  std::byte* shared = nullptr;  ///< shared_bytes, offset 0 = shared address (rank << 24)
+  uint32_t shared_bytes = 0;    ///< reserved KiB + static + dynamic
   std::vector<Warp*> warps;
   std::array<CtaBarrier, 16> barriers{};
   uint32_t live_warps = 0;
-  uint32_t register_pool = 0;       ///< free registers for setmaxnreg
-  uint64_t shared_version = 0;      ///< bumped by every shared store and async write: wgmma packing cache
+  uint32_t register_pool = 0;   ///< free registers for setmaxnreg
+  uint64_t shared_version = 0;  ///< bumped by every shared store and async write: wgmma packing cache
 };
 
 struct ClusterBarrier {
@@ -203,7 +203,7 @@ struct ClusterBarrier {
 
 struct Cluster {
   Launch* launch = nullptr;
-  uint32_t index = 0;               ///< linear in grid
+  uint32_t index = 0;  ///< linear in grid
   uint32_t id[3]{};
   std::vector<Cta> ctas;
   std::vector<Warp> warps;
@@ -211,13 +211,13 @@ struct Cluster {
   uint32_t shared_stride = 0;
   ClusterBarrier barrier;
   AsyncEngine async;
-  uint64_t progress = 0;            ///< side effects so far
+  uint64_t progress = 0;  ///< side effects so far
   uint64_t global_progress_seen = 0;
   uint32_t fruitless_rounds = 0;
   uint32_t live_warps = 0;
   std::vector<uint64_t> block_counts, guard_counts;
   uint64_t instructions = 0;
-  uint64_t clock_reads = 0;         ///< reads of %clock and its kin so far
+  uint64_t clock_reads = 0;  ///< reads of %clock and its kin so far
   uint64_t tensor_core_macs = 0, legacy_mma_macs = 0, tma_bytes = 0;
   std::optional<Fault> fault;
   bool serial_fault = false;
@@ -236,16 +236,16 @@ struct Launch {
   Device::State* device = nullptr;
   Observer* observer = nullptr;
   uint64_t id = 0;
-  uint64_t parameters = 0;          ///< device address of the parameter block
-  uint32_t shared_bytes = 0;        ///< per CTA, reserved KiB included
+  uint64_t parameters = 0;              ///< device address of the parameter block
+  uint32_t shared_bytes = 0;            ///< per CTA, reserved KiB included
   std::vector<uint32_t> shared_offset;  ///< per Program::shared_variables: offset in the CTA's shared memory
   bool explicit_cluster = false;
-  bool aligned_warps = false;       ///< warps are rows of x: specialised code may run
-  uint32_t local_stride = 0;        ///< local bytes per thread, stack for calls included
+  bool aligned_warps = false;         ///< warps are rows of x: specialised code may run
+  uint32_t local_stride = 0;          ///< local bytes per thread, stack for calls included
   uint32_t registers_per_thread = 0;  ///< at kernel start, for setmaxnreg
   uint32_t register_pool = 0;         ///< free registers per CTA at kernel start
   std::function<CodePlace(Site)> describe;
-  bool host_can_write = false;        ///< memory shared with a host process exists: the host may end a wait
+  bool host_can_write = false;  ///< memory shared with a host process exists: the host may end a wait
   uint32_t clusters = 0;
   uint32_t ctas_per_cluster = 1;
   uint32_t cluster_dim[3] = {1, 1, 1};

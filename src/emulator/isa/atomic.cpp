@@ -9,8 +9,8 @@
 #include "emulator/memory_access.h"
 #include "emulator/tensor/numeric_formats.h"
 
-/// atom and red: PTX ISA "Parallel Synchronization and Communication Instructions: atom, red". Lanes take effect in lane
-/// order. Clusters run on several threads, so every update is atomic for the host too.
+/// atom and red: PTX ISA "Parallel Synchronization and Communication Instructions: atom, red". Lanes take effect in
+/// lane order. Clusters run on several threads, so every update is atomic for the host too.
 namespace ptxbench::emulator {
 namespace {
 
@@ -28,9 +28,7 @@ struct AtomicOp : MemoryOp {
   bool returns = false;
 };
 
-float flush(float value) {
-  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
-}
+float flush(float value) { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value; }
 
 template <class Float>
 Float float_min(Float a, Float b) {
@@ -43,10 +41,14 @@ uint16_t half_operation(AtomicKind what, bool bf16, uint16_t a, uint16_t b) {
   auto widen = [&](uint16_t x) { return bf16 ? bf16_to_f32(x) : f16_to_f32(x); };
   auto narrow = [&](float x) { return bf16 ? f32_to_bf16_rn(x) : f32_to_f16_rn(x); };
   switch (what) {
-    case AtomicKind::add: return narrow(widen(a) + widen(b));  // the f32 sum of two 16-bit values rounds innocuously
-    case AtomicKind::min: return narrow(float_min(widen(a), widen(b)));
-    case AtomicKind::max: return narrow(-float_min(-widen(a), -widen(b)));
-    default: return b;
+    case AtomicKind::add:
+      return narrow(widen(a) + widen(b));  // the f32 sum of two 16-bit values rounds innocuously
+    case AtomicKind::min:
+      return narrow(float_min(widen(a), widen(b)));
+    case AtomicKind::max:
+      return narrow(-float_min(-widen(a), -widen(b)));
+    default:
+      return b;
   }
 }
 
@@ -54,19 +56,22 @@ uint16_t half_operation(AtomicKind what, bool bf16, uint16_t a, uint16_t b) {
 uint64_t combine(const AtomicOp& op, uint64_t old, uint64_t value, uint64_t compare) {
   const unsigned bits = type_bits(op.type);
   const auto signed_less = [&](uint64_t a, uint64_t b) {
-    return bits == 32 ? static_cast<int32_t>(a) < static_cast<int32_t>(b) : static_cast<int64_t>(a) < static_cast<int64_t>(b);
+    return bits == 32 ? static_cast<int32_t>(a) < static_cast<int32_t>(b)
+                      : static_cast<int64_t>(a) < static_cast<int64_t>(b);
   };
   switch (op.type) {
     case Type::f32:
       if (op.what == AtomicKind::add) {
-        const float a = std::bit_cast<float>(static_cast<uint32_t>(old)), b = std::bit_cast<float>(static_cast<uint32_t>(value));
+        const float a = std::bit_cast<float>(static_cast<uint32_t>(old)),
+                    b = std::bit_cast<float>(static_cast<uint32_t>(value));
         // Global f32 addition flushes subnormals, shared does not (PTX ISA, atom).
         const bool global = op.space == StateSpace::global;
         return std::bit_cast<uint32_t>(global ? flush(flush(a) + flush(b)) : a + b);
       }
       break;
     case Type::f64:
-      if (op.what == AtomicKind::add) return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + std::bit_cast<double>(value));
+      if (op.what == AtomicKind::add)
+        return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + std::bit_cast<double>(value));
       break;
     case Type::f16:
     case Type::bf16:
@@ -76,24 +81,36 @@ uint64_t combine(const AtomicOp& op, uint64_t old, uint64_t value, uint64_t comp
     case Type::bf16x2: {
       const bool bf16 = op.type == Type::bf16x2;
       const uint32_t low = half_operation(op.what, bf16, static_cast<uint16_t>(old), static_cast<uint16_t>(value));
-      const uint32_t high = half_operation(op.what, bf16, static_cast<uint16_t>(old >> 16), static_cast<uint16_t>(value >> 16));
+      const uint32_t high =
+          half_operation(op.what, bf16, static_cast<uint16_t>(old >> 16), static_cast<uint16_t>(value >> 16));
       return low | high << 16;
     }
-    default: break;
+    default:
+      break;
   }
   const bool is_signed = op.type == Type::s32 || op.type == Type::s64;
   switch (op.what) {
-    case AtomicKind::exch: return value;
-    case AtomicKind::cas: return old == compare ? value : old;
-    case AtomicKind::add: return old + value;
-    case AtomicKind::and_: return old & value;
-    case AtomicKind::or_: return old | value;
-    case AtomicKind::xor_: return old ^ value;
-    case AtomicKind::inc: return static_cast<uint32_t>(old) >= static_cast<uint32_t>(value) ? 0 : old + 1;
+    case AtomicKind::exch:
+      return value;
+    case AtomicKind::cas:
+      return old == compare ? value : old;
+    case AtomicKind::add:
+      return old + value;
+    case AtomicKind::and_:
+      return old & value;
+    case AtomicKind::or_:
+      return old | value;
+    case AtomicKind::xor_:
+      return old ^ value;
+    case AtomicKind::inc:
+      return static_cast<uint32_t>(old) >= static_cast<uint32_t>(value) ? 0 : old + 1;
     case AtomicKind::dec:
-      return static_cast<uint32_t>(old) == 0 || static_cast<uint32_t>(old) > static_cast<uint32_t>(value) ? value : old - 1;
-    case AtomicKind::min: return is_signed ? (signed_less(value, old) ? value : old) : std::min(old, value);
-    case AtomicKind::max: return is_signed ? (signed_less(old, value) ? value : old) : std::max(old, value);
+      return static_cast<uint32_t>(old) == 0 || static_cast<uint32_t>(old) > static_cast<uint32_t>(value) ? value
+                                                                                                          : old - 1;
+    case AtomicKind::min:
+      return is_signed ? (signed_less(value, old) ? value : old) : std::min(old, value);
+    case AtomicKind::max:
+      return is_signed ? (signed_less(old, value) ? value : old) : std::max(old, value);
   }
   return old;
 }
@@ -188,10 +205,11 @@ const Inst* atomic(Warp& warp, const Inst& inst) {
 }
 
 AtomicKind kind_of(const ptx::Instruction& instruction) {
-  static constexpr std::pair<Mod, AtomicKind> kKinds[] = {
-      {Mod::exch, AtomicKind::exch}, {Mod::cas, AtomicKind::cas}, {Mod::add, AtomicKind::add}, {Mod::and_, AtomicKind::and_},
-      {Mod::or_, AtomicKind::or_},   {Mod::xor_, AtomicKind::xor_}, {Mod::inc, AtomicKind::inc}, {Mod::dec, AtomicKind::dec},
-      {Mod::min, AtomicKind::min},   {Mod::max, AtomicKind::max}};
+  static constexpr std::pair<Mod, AtomicKind> kKinds[] = {{Mod::exch, AtomicKind::exch}, {Mod::cas, AtomicKind::cas},
+                                                          {Mod::add, AtomicKind::add},   {Mod::and_, AtomicKind::and_},
+                                                          {Mod::or_, AtomicKind::or_},   {Mod::xor_, AtomicKind::xor_},
+                                                          {Mod::inc, AtomicKind::inc},   {Mod::dec, AtomicKind::dec},
+                                                          {Mod::min, AtomicKind::min},   {Mod::max, AtomicKind::max}};
   for (const auto& [mod, kind] : kKinds) {
     if (instruction.has(mod)) return kind;
   }

@@ -36,8 +36,8 @@ const Inst* brx(Warp& warp, const Inst& inst) {
   while (left != 0) {
     const uint32_t index = index_of(static_cast<unsigned>(std::countr_zero(left)));
     if (index >= info.targets.size()) {
-      return warp.fault(inst, "sync.divergent", fmt::format("brx.idx index {} is outside its table of {} targets", index,
-                                                            info.targets.size()),
+      return warp.fault(inst, "sync.divergent",
+                        fmt::format("brx.idx index {} is outside its table of {} targets", index, info.targets.size()),
                         "the behaviour is undefined: keep the index below the number of targets");
     }
     uint32_t lanes = 0;
@@ -54,7 +54,8 @@ const Inst* brx(Warp& warp, const Inst& inst) {
 }
 
 const Inst* exit_lanes(Warp& warp, const Inst& inst, uint32_t lanes) {
-  if (Observer* observer = warp.cluster->launch->observer) observer->on_exit(agent_of(warp, lanes), site_of(warp, inst));
+  if (Observer* observer = warp.cluster->launch->observer)
+    observer->on_exit(agent_of(warp, lanes), site_of(warp, inst));
   warp.side_effect();
   warp.live &= ~lanes;
   const uint32_t rest = warp.mask & ~lanes;
@@ -147,13 +148,15 @@ const Inst* call_handler(Warp& warp, const Inst& inst) {
     const uint64_t pointer = pointer_of(static_cast<unsigned>(std::countr_zero(lanes)));
     for (uint32_t m = lanes; m != 0; m &= m - 1) {
       if (pointer_of(static_cast<unsigned>(std::countr_zero(m))) != pointer) {
-        return warp.fault(inst, "unsupported.instruction", "an indirect call whose target differs between lanes of a warp");
+        return warp.fault(inst, "unsupported.instruction",
+                          "an indirect call whose target differs between lanes of a warp");
       }
     }
     const auto& functions = warp.cluster->launch->program->functions;
     if ((pointer & ~0xffffffffull) != kFunctionPointerTag || (pointer & 0xffffffffu) >= functions.size() ||
         functions[pointer & 0xffffffffu] == nullptr) {
-      return warp.fault(inst, "memory.out-of-bounds", fmt::format("indirect call to {:#x}, which is no function", pointer));
+      return warp.fault(inst, "memory.out-of-bounds",
+                        fmt::format("indirect call to {:#x}, which is no function", pointer));
     }
     target = static_cast<uint32_t>(pointer & 0xffffffffu);
   }
@@ -192,7 +195,8 @@ const Inst* call_handler(Warp& warp, const Inst& inst) {
   return frame->function->code.data();
 }
 
-// --- binders ----------------------------------------------------------------------------------------------------------
+// --- binders
+// ----------------------------------------------------------------------------------------------------------
 
 void bind_bra(Decoder& decoder, const ptx::Instruction& instruction) {
   BranchInfo info;
@@ -269,7 +273,8 @@ void bind_call(Decoder& decoder, const ptx::Instruction& instruction) {
 }
 
 const Inst* trap_handler(Warp& warp, const Inst& inst) {
-  return warp.fault(inst, "launch.trap", "the kernel executed trap", "a trap reports a failed check in the kernel: see the code before it");
+  return warp.fault(inst, "launch.trap", "the kernel executed trap",
+                    "a trap reports a failed check in the kernel: see the code before it");
 }
 void bind_trap(Decoder& decoder, const ptx::Instruction&) { decoder.emit({&trap_handler, &trap_handler}); }
 

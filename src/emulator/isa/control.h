@@ -23,9 +23,9 @@ struct BranchInfo {
   uint32_t join_block = ptx::kNone;
   const Inst* join = nullptr;
   const Inst* next = nullptr;
-  uint32_t guard = ptx::kNone;   ///< slot offset of the guard
+  uint32_t guard = ptx::kNone;  ///< slot offset of the guard
   bool guard_negated = false;
-  Slot index;                    ///< brx.idx
+  Slot index;  ///< brx.idx
 };
 
 struct CallInfo {
@@ -33,7 +33,7 @@ struct CallInfo {
     uint64_t caller = 0, callee = 0;  ///< offsets in the activations' local memory
     uint32_t bytes = 0;
   };
-  uint32_t callee = ptx::kNone;       ///< function index, kNone for an indirect call
+  uint32_t callee = ptx::kNone;  ///< function index, kNone for an indirect call
   std::string name;
   Slot pointer;
   std::vector<uint64_t> argument_offsets, return_offsets;  ///< caller's locals

@@ -7,8 +7,8 @@
 #include "emulator/decoder.h"
 #include "emulator/warp.h"
 
-/// Lane loops. An operation is a struct with `static R apply(A, B, ...)`; `lane_handlers<Op, R, A, B>(shapes...)` makes the
-/// handler for one combination of operand shapes. The loops are plain so that the compiler vectorises them.
+/// Lane loops. An operation is a struct with `static R apply(A, B, ...)`; `lane_handlers<Op, R, A, B>(shapes...)` makes
+/// the handler for one combination of operand shapes. The loops are plain so that the compiler vectorises them.
 namespace ptxbench::emulator {
 
 template <class T, bool Uniform>
@@ -78,7 +78,9 @@ struct UniformHandler {
     *warp.slot<R>(inst.dst) = Op::apply(*warp.slot<const Args>(inst.src[I])...);
     return &inst + 1;
   }
-  static const Inst* handler(Warp& warp, const Inst& inst) { return run(warp, inst, std::index_sequence_for<Args...>{}); }
+  static const Inst* handler(Warp& warp, const Inst& inst) {
+    return run(warp, inst, std::index_sequence_for<Args...>{});
+  }
 };
 
 template <class Op, class R, class... Args, size_t... Shapes>
@@ -122,7 +124,8 @@ void emit_lanes(Decoder& decoder, const ptx::Instruction& instruction, ptx::Type
   for (size_t s = 0; s < sources.size(); ++s) shapes |= (sources[s].shape == Shape::uniform ? 1u : 0u) << s;
   HandlerPair handlers =
       destination.shape == Shape::uniform
-          ? HandlerPair{&detail::UniformHandler<Op, R, Args...>::handler, &detail::UniformHandler<Op, R, Args...>::handler}
+          ? HandlerPair{&detail::UniformHandler<Op, R, Args...>::handler,
+                        &detail::UniformHandler<Op, R, Args...>::handler}
           : detail::pick<Op, R, Args...>(shapes, std::make_index_sequence<size_t{1} << sizeof...(Args)>{});
   Inst& inst = decoder.emit(handlers);
   inst.dst = destination.offset;

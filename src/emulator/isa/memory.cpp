@@ -14,7 +14,8 @@ using ptx::Mod;
 using ptx::StateSpace;
 using ptx::Type;
 
-// --- loads: one element type and register width per handler, any number of vector elements -----------------------------
+// --- loads: one element type and register width per handler, any number of vector elements
+// -----------------------------
 
 template <class Memory, class Register, bool Masked>
 void gather(Warp& warp, const LanePointers& pointers, uint32_t byte_offset, uint32_t slot) {
@@ -94,9 +95,9 @@ const Inst* load(Warp& warp, const Inst& inst) {
     uint64_t hash = reinterpret_cast<uint64_t>(&inst);
     const auto lane = static_cast<unsigned>(std::countr_zero(warp.mask));
     for (unsigned e = 0; e < op.elements; ++e) {
-      const auto value = static_cast<uint64_t>(op.data[e].shape == Shape::uniform
-                                                   ? *warp.slot<Register>(op.data[e].offset)
-                                                   : warp.slot<Register>(op.data[e].offset)[lane]);
+      const auto value =
+          static_cast<uint64_t>(op.data[e].shape == Shape::uniform ? *warp.slot<Register>(op.data[e].offset)
+                                                                   : warp.slot<Register>(op.data[e].offset)[lane]);
       hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + lane_address(warp, op, lane);
     }
     warp.poll(hash);
@@ -107,8 +108,8 @@ const Inst* load(Warp& warp, const Inst& inst) {
 template <class Memory, class Register, bool Masked>
 const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
-  if (uint64_t first = 0; !Masked && sizeof(Memory) == sizeof(Register) && op.stride == sizeof(Memory) && op.elements == 1 &&
-                          op.data[0].shape == Shape::vector && resolve_strided(warp, op, first)) {
+  if (uint64_t first = 0; !Masked && sizeof(Memory) == sizeof(Register) && op.stride == sizeof(Memory) &&
+                          op.elements == 1 && op.data[0].shape == Shape::vector && resolve_strided(warp, op, first)) {
     warp.side_effect();
     ++warp.cta->shared_version;
     std::memcpy(reinterpret_cast<std::byte*>(first), warp.slot<Register>(op.data[0].offset), sizeof(Register) * kLanes);
@@ -118,7 +119,8 @@ const Inst* store(Warp& warp, const Inst& inst) {
   if (!resolve_lanes(warp, inst, op, pointers)) return nullptr;
   warp.side_effect();
   ++warp.cta->shared_version;
-  const bool plain = !Masked && sizeof(Memory) == sizeof(Register) && op.elements == 1 && op.data[0].shape == Shape::vector;
+  const bool plain =
+      !Masked && sizeof(Memory) == sizeof(Register) && op.elements == 1 && op.data[0].shape == Shape::vector;
   if (plain && consecutive<Memory>(pointers)) {
     std::memcpy(pointers.at<std::byte>(0), warp.slot<Register>(op.data[0].offset), sizeof(Register) * kLanes);
     return &inst + 1;
@@ -137,9 +139,10 @@ const Inst* store(Warp& warp, const Inst& inst) {
   return &inst + 1;
 }
 
-// --- short paths -------------------------------------------------------------------------------------------------------
-// Weak accesses of one element to the CTA's own shared memory through a 32-bit address, by whole warps, at one address or
-// at consecutive ones: the inner loops of most kernels. Whatever does not fit takes the general handler.
+// --- short paths
+// ------------------------------------------------------------------------------------------------------- Weak accesses
+// of one element to the CTA's own shared memory through a 32-bit address, by whole warps, at one address or at
+// consecutive ones: the inner loops of most kernels. Whatever does not fit takes the general handler.
 
 template <class T>
 std::byte* own_shared(Warp& warp, uint32_t address, uint32_t bytes) {
@@ -151,7 +154,8 @@ template <class T, bool UniformResult>
 const Inst* load_shared_broadcast(Warp& warp, const Inst& inst) {
   const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
   const std::byte* from = own_shared<T>(warp, address, sizeof(T));
-  if (from == nullptr) [[unlikely]] return load<T, T, false>(warp, inst);
+  if (from == nullptr) [[unlikely]]
+    return load<T, T, false>(warp, inst);
   T value;
   std::memcpy(&value, from, sizeof value);
   T* out = warp.slot<T>(inst.dst);
@@ -167,7 +171,8 @@ template <class T>
 const Inst* load_shared_row(Warp& warp, const Inst& inst) {
   const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
   const std::byte* from = own_shared<T>(warp, address, sizeof(T) * kLanes);
-  if (from == nullptr) [[unlikely]] return load<T, T, false>(warp, inst);
+  if (from == nullptr) [[unlikely]]
+    return load<T, T, false>(warp, inst);
   std::memcpy(warp.slot<T>(inst.dst), from, sizeof(T) * kLanes);
   return &inst + 1;
 }
@@ -176,7 +181,8 @@ template <class T>
 const Inst* store_shared_row(Warp& warp, const Inst& inst) {
   const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
   std::byte* to = own_shared<T>(warp, address, sizeof(T) * kLanes);
-  if (to == nullptr) [[unlikely]] return store<T, T, false>(warp, inst);
+  if (to == nullptr) [[unlikely]]
+    return store<T, T, false>(warp, inst);
   warp.side_effect();
   ++warp.cta->shared_version;
   std::memcpy(to, warp.slot<T>(inst.dst), sizeof(T) * kLanes);
@@ -231,19 +237,26 @@ struct Store {
 template <template <class, class, bool> class Which, class Memory>
 HandlerPair pick_register(unsigned register_bits) {
   switch (register_bits) {
-    case 16: return {&Which<Memory, uint16_t, false>::run, &Which<Memory, uint16_t, true>::run};
-    case 32: return {&Which<Memory, uint32_t, false>::run, &Which<Memory, uint32_t, true>::run};
-    default: return {&Which<Memory, uint64_t, false>::run, &Which<Memory, uint64_t, true>::run};
+    case 16:
+      return {&Which<Memory, uint16_t, false>::run, &Which<Memory, uint16_t, true>::run};
+    case 32:
+      return {&Which<Memory, uint32_t, false>::run, &Which<Memory, uint32_t, true>::run};
+    default:
+      return {&Which<Memory, uint64_t, false>::run, &Which<Memory, uint64_t, true>::run};
   }
 }
 
 template <template <class, class, bool> class Which>
 HandlerPair pick_memory(unsigned memory_bits, bool is_signed, unsigned register_bits) {
   switch (memory_bits) {
-    case 8: return is_signed ? pick_register<Which, int8_t>(register_bits) : pick_register<Which, uint8_t>(register_bits);
-    case 16: return is_signed ? pick_register<Which, int16_t>(register_bits) : pick_register<Which, uint16_t>(register_bits);
-    case 32: return is_signed ? pick_register<Which, int32_t>(register_bits) : pick_register<Which, uint32_t>(register_bits);
-    default: return pick_register<Which, uint64_t>(register_bits);
+    case 8:
+      return is_signed ? pick_register<Which, int8_t>(register_bits) : pick_register<Which, uint8_t>(register_bits);
+    case 16:
+      return is_signed ? pick_register<Which, int16_t>(register_bits) : pick_register<Which, uint16_t>(register_bits);
+    case 32:
+      return is_signed ? pick_register<Which, int32_t>(register_bits) : pick_register<Which, uint32_t>(register_bits);
+    default:
+      return pick_register<Which, uint64_t>(register_bits);
   }
 }
 
@@ -283,7 +296,8 @@ void bind_access(Decoder& decoder, const ptx::Instruction& instruction, bool is_
     } else {
       op.data[e] = is_load ? decoder.destination(element, type) : decoder.source(element, type);
     }
-    if (register_bits != 0 && width != register_bits) throw std::runtime_error("vector elements of different register widths");
+    if (register_bits != 0 && width != register_bits)
+      throw std::runtime_error("vector elements of different register widths");
     register_bits = width;
     op.data_bits[e] = static_cast<uint8_t>(width);
   }
@@ -303,7 +317,8 @@ void bind_access(Decoder& decoder, const ptx::Instruction& instruction, bool is_
     watch.extra = kept;
   }
   const bool own_shared_space = op.space == StateSpace::shared || op.space == StateSpace::shared_cta;
-  if (own_shared_space && op.address_bits == 32 && op.elements == 1 && op.semantics == Semantics::weak && bits == register_bits) {
+  if (own_shared_space && op.address_bits == 32 && op.elements == 1 && op.semantics == Semantics::weak &&
+      bits == register_bits) {
     const Handler quick = bits == 32   ? short_path<uint32_t>(op, is_load)
                           : bits == 64 ? short_path<uint64_t>(op, is_load)
                           : bits == 16 ? short_path<uint16_t>(op, is_load)

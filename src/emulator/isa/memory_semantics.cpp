@@ -12,7 +12,8 @@ Scope scope_of(const ptx::Instruction& instruction, Scope default_scope) {
   return default_scope;
 }
 
-void read_semantics(const ptx::Instruction& instruction, MemoryOp& op, Semantics default_semantics, Scope default_scope) {
+void read_semantics(const ptx::Instruction& instruction, MemoryOp& op, Semantics default_semantics,
+                    Scope default_scope) {
   op.semantics = default_semantics;
   op.scope = scope_of(instruction, default_scope);
   if (instruction.has(Mod::volatile_) || instruction.has(Mod::mmio)) {

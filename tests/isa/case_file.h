@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-/// ISA cases: one instruction (or a few) with per-lane inputs and expected outputs, run by one warp. The same files run on
-/// the emulator (isa_test.cpp) and on a GPU (tests/gpu/isa_runner.cu), so this header needs nothing but the standard library.
+/// ISA cases: one instruction (or a few) with per-lane inputs and expected outputs, run by one warp. The same files run
+/// on the emulator (isa_test.cpp) and on a GPU (tests/gpu/isa_runner.cu), so this header needs nothing but the standard
+/// library.
 ///
 /// A file is a sequence of
 ///   case NAME
@@ -76,7 +77,9 @@ inline std::vector<Case> read_cases(const std::string& path) {
       if (key == "in") {
         std::string kind;
         words >> kind;
-        column.kind = kind == "uniform" ? InputKind::uniform : kind == "immediate" ? InputKind::immediate : InputKind::lanes;
+        column.kind = kind == "uniform"     ? InputKind::uniform
+                      : kind == "immediate" ? InputKind::immediate
+                                            : InputKind::lanes;
       }
       for (std::string value; words >> value;) {
         const bool special = value == "nan" || value == "any";
@@ -91,7 +94,8 @@ inline std::vector<Case> read_cases(const std::string& path) {
   return cases;
 }
 
-/// How a case runs. All read 8-byte cells: input k of lane l at cell k * 32 + l; output j at the same place of the result.
+/// How a case runs. All read 8-byte cells: input k of lane l at cell k * 32 + l; output j at the same place of the
+/// result.
 enum class Variant {
   whole,   ///< all lanes run together
   masked,  ///< odd lanes only, even lanes' registers must keep their contents
@@ -109,6 +113,7 @@ inline std::string register_type(const std::string& type) {
 }
 inline std::string memory_type(const std::string& type) {
   const unsigned width = type_width(type);
+  if (width == 8) return ".b8";
   return width == 16 ? ".b16" : width == 64 ? ".b64" : ".b32";
 }
 inline std::string hex(uint64_t value, int digits) {
@@ -165,7 +170,8 @@ inline std::string build_module(const Case& c, Variant variant) {
   for (size_t j = 0; j < c.outputs.size(); ++j) {
     s << "  .reg " << register_type(c.outputs[j].type) << ' ' << output_register(j) << ";\n";
   }
-  s << "  ld.param.u64 %in, [in];\n  ld.param.u64 %out, [out];\n  mov.u32 %lane, %tid.x;\n  mul.wide.u32 %offset, %lane, 8;\n"
+  s << "  ld.param.u64 %in, [in];\n  ld.param.u64 %out, [out];\n  mov.u32 %lane, %tid.x;\n  mul.wide.u32 %offset, "
+       "%lane, 8;\n"
        "  add.s64 %from, %in, %offset;\n  add.s64 %to, %out, %offset;\n";
   std::vector<std::string> snippet;
   for (std::string line : c.ptx) {
@@ -202,7 +208,8 @@ inline std::string build_module(const Case& c, Variant variant) {
   };
   if (variant == Variant::scalar) {
     for (size_t lane = 0; lane < c.outputs.at(0).values.size() && lane < kScalarLanes; ++lane) {
-      for (size_t k = 0; k < c.inputs.size(); ++k) load(k, "%in", k * 32 + (c.inputs[k].kind == InputKind::lanes ? lane : 0));
+      for (size_t k = 0; k < c.inputs.size(); ++k)
+        load(k, "%in", k * 32 + (c.inputs[k].kind == InputKind::lanes ? lane : 0));
       run();
       for (size_t j = 0; j < c.outputs.size(); ++j) store(j, "%out", j * 32 + lane);
     }
@@ -214,12 +221,11 @@ inline std::string build_module(const Case& c, Variant variant) {
   }
   if (variant == Variant::masked) {
     for (size_t j = 0; j < c.outputs.size(); ++j) {
-      const unsigned width = type_width(c.outputs[j].type);
-      if (width == 1) {
+      if (c.outputs[j].type == "pred") {
         s << "  setp.eq.u32 " << output_register(j) << ", %lane, %lane;\n";
       } else {
-        s << "  mov" << memory_type(c.outputs[j].type) << ' ' << output_register(j) << ", 0x" << hex(kSentinel, static_cast<int>(width / 4))
-          << ";\n";
+        s << "  ld.global" << memory_type(c.outputs[j].type) << ' ' << output_register(j) << ", [%to+" << j * 256
+          << "];\n";
       }
     }
     s << "  and.b32 %odd, %lane, 1;\n  setp.eq.u32 %skip, %odd, 0;\n  @%skip bra SKIP;\n";
@@ -235,10 +241,14 @@ inline std::string build_module(const Case& c, Variant variant) {
 inline std::vector<uint64_t> input_cells(const Case& c) {
   std::vector<uint64_t> cells(c.inputs.size() * 32 + 1, 0);
   for (size_t k = 0; k < c.inputs.size(); ++k) {
-    for (size_t lane = 0; lane < 32; ++lane) cells[k * 32 + lane] = c.inputs[k].values.at(lane % c.inputs[k].values.size());
+    for (size_t lane = 0; lane < 32; ++lane)
+      cells[k * 32 + lane] = c.inputs[k].values.at(lane % c.inputs[k].values.size());
   }
   return cells;
 }
+
+/// Bits of an output cell that the kernel writes.
+inline unsigned cell_width(const std::string& type) { return type == "pred" ? 32 : type_width(type); }
 
 inline bool is_nan_of(const std::string& type, uint64_t bits) {
   if (type == "f32") return (bits & 0x7fffffff) > 0x7f800000;
@@ -253,8 +263,9 @@ inline double value_of(const std::string& type, uint64_t bits) {
     const auto exponent = static_cast<int>((word >> fraction_bits) & ((1u << exponent_bits) - 1));
     const auto fraction = static_cast<double>(word & ((1ull << fraction_bits) - 1));
     const bool negative = ((word >> (exponent_bits + fraction_bits)) & 1) != 0;
-    const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
-                                           : std::ldexp(fraction + std::ldexp(1.0, fraction_bits), exponent - bias - fraction_bits);
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, 1 - bias - fraction_bits)
+                      : std::ldexp(fraction + std::ldexp(1.0, fraction_bits), exponent - bias - fraction_bits);
     return negative ? -magnitude : magnitude;
   };
   if (type == "f32") return decode(bits, 8, 23);

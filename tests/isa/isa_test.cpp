@@ -9,8 +9,8 @@
 #include "case_file.h"
 #include "emulator/device.h"
 
-/// Runs every case of tests/isa/*/*.txt on the emulator: with all lanes, with half of them, and lane by lane with uniform
-/// operands. The last adds what the handlers for registers shared by a warp do.
+/// Runs every case of tests/isa/*/*.txt on the emulator: with all lanes, with half of them, and lane by lane with
+/// uniform operands. The last adds what the handlers for registers shared by a warp do.
 namespace ptxbench::emulator {
 namespace {
 
@@ -27,7 +27,8 @@ std::vector<Named> all_cases() {
   std::vector<Named> found;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(PTXBENCH_ISA_CASES)) {
-    if (entry.path().extension() == ".txt" && entry.path().filename() != "CMakeLists.txt") files.push_back(entry.path());
+    if (entry.path().extension() == ".txt" && entry.path().filename() != "CMakeLists.txt")
+      files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
@@ -64,9 +65,11 @@ std::vector<uint64_t> run(const Case& test, Variant variant) {
   const std::vector<uint64_t> cells = isa_cases::input_cells(test);
   const uint64_t in = *device().memory().allocate(cells.size() * 8, AllocationKind::device, "in");
   const uint64_t out = *device().memory().allocate(kOutputCells * 8, AllocationKind::device, "out");
-  if (auto written = device().write(in, std::as_bytes(std::span(cells))); !written) throw std::runtime_error(written.error().message);
+  if (auto written = device().write(in, std::as_bytes(std::span(cells))); !written)
+    throw std::runtime_error(written.error().message);
   std::vector<uint64_t> result(kOutputCells, isa_cases::kSentinel);
-  if (auto written = device().write(out, std::as_bytes(std::span(result))); !written) throw std::runtime_error(written.error().message);
+  if (auto written = device().write(out, std::as_bytes(std::span(result))); !written)
+    throw std::runtime_error(written.error().message);
   LaunchRequest request;
   request.function = *kernel;
   request.block[0] = 32;
@@ -80,7 +83,8 @@ std::vector<uint64_t> run(const Case& test, Variant variant) {
   } else if (report->fault) {
     problem = report->fault->rule + ": " + report->fault->message + " at " + report->fault->place.instruction;
   }
-  if (auto read = device().read(out, std::as_writable_bytes(std::span(result))); !read && problem.empty()) problem = read.error().message;
+  if (auto read = device().read(out, std::as_writable_bytes(std::span(result))); !read && problem.empty())
+    problem = read.error().message;
   (void)device().memory().free(in);
   (void)device().memory().free(out);
   (void)device().unload(*module);
@@ -94,24 +98,27 @@ void check(const Case& test, Variant variant, const char* name) {
   const std::vector<uint64_t> result = run(test, variant);
   for (size_t j = 0; j < test.outputs.size(); ++j) {
     const auto& output = test.outputs[j];
-    const unsigned width = std::max(isa_cases::type_width(output.type), 16u);
+    const unsigned width = isa_cases::cell_width(output.type);
     size_t lanes = output.values.size();
     if (variant == Variant::scalar) lanes = std::min<size_t>(lanes, isa_cases::kScalarLanes);
     for (size_t lane = 0; lane < lanes; ++lane) {
       const uint64_t bits = low_bits(result[j * 32 + lane], width);
       if (variant == Variant::masked && lane % 2 == 0) {
         const uint64_t kept = output.type == "pred" ? 1 : low_bits(isa_cases::kSentinel, width);
-        EXPECT_EQ(bits, kept) << test.name << " (" << name << ") lane " << lane << " is inactive but its output changed";
+        EXPECT_EQ(bits, kept) << test.name << " (" << name << ") lane " << lane
+                              << " is inactive but its output changed";
         continue;
       }
       EXPECT_TRUE(isa_cases::accepts(test, j, lane, bits)) << [&] {
         std::ostringstream text;
         text << test.ptx[0] << " (" << name << ") lane " << lane << " output " << j << ":" << std::hex;
         for (size_t k = 0; k < test.inputs.size(); ++k) {
-          text << ' ' << isa_cases::input_register(k) << "=" << test.inputs[k].values[lane % test.inputs[k].values.size()];
+          text << ' ' << isa_cases::input_register(k) << "="
+               << test.inputs[k].values[lane % test.inputs[k].values.size()];
         }
         text << " gives " << bits << ", expected "
-             << (output.special[lane].empty() ? isa_cases::detail::hex(output.values[lane], static_cast<int>(width / 4)) : output.special[lane]);
+             << (output.special[lane].empty() ? isa_cases::detail::hex(output.values[lane], static_cast<int>(width / 4))
+                                              : output.special[lane]);
         return text.str();
       }();
     }

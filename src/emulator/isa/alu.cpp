@@ -65,7 +65,8 @@ uint8_t slot_bytes(unsigned bits) {
 }  // namespace
 
 void emit_calls(Decoder& decoder, const Operand& destination, Type result_type,
-                std::initializer_list<std::pair<const Operand*, Type>> sources, LaneFunction function, uint64_t options) {
+                std::initializer_list<std::pair<const Operand*, Type>> sources, LaneFunction function,
+                uint64_t options) {
   CallShape shape;
   shape.function = function;
   const Slot target = decoder.destination(destination, result_type);

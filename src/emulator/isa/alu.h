@@ -10,8 +10,8 @@
 #include "emulator/isa/lanes.h"
 #include "emulator/warp.h"
 
-/// What the arithmetic files share: emission by operand slots, predicate operands, lane-mask packing, and a slow path for
-/// operations too rare to deserve lane loops of their own.
+/// What the arithmetic files share: emission by operand slots, predicate operands, lane-mask packing, and a slow path
+/// for operations too rare to deserve lane loops of their own.
 namespace ptxbench::emulator {
 
 using ptx::Instruction;
@@ -27,7 +27,8 @@ inline constexpr std::array<uint32_t, kLanes> kLaneBit = [] {
   return bits;
 }();
 
-/// Lane mask of the lanes for which `test(lane)` holds. Written as an or-reduction over constants so that it vectorises.
+/// Lane mask of the lanes for which `test(lane)` holds. Written as an or-reduction over constants so that it
+/// vectorises.
 template <class Test>
 inline uint32_t collect_lanes(Test test) {
   uint32_t mask = 0;
@@ -60,8 +61,8 @@ struct PredicateDestinations {
 };
 inline PredicateDestinations predicate_destinations(Decoder& decoder, const Operand& operand) {
   if (operand.kind == OperandKind::predicate_pair) {
-    return {decoder.destination(operand.elements.at(0), Type::pred), decoder.destination(operand.elements.at(1), Type::pred),
-            true};
+    return {decoder.destination(operand.elements.at(0), Type::pred),
+            decoder.destination(operand.elements.at(1), Type::pred), true};
   }
   return {decoder.destination(operand, Type::pred), {}, false};
 }
@@ -124,7 +125,8 @@ using LaneFunction = uint64_t (*)(const uint64_t* operands, uint64_t options);
 /// Emits a lane-by-lane call of `function`. Sources are read at their register's width, so operands wider than the
 /// instruction's type (cvt) work. The destination is written at its register's width, or as a predicate.
 void emit_calls(Decoder& decoder, const Operand& destination, Type result_type,
-                std::initializer_list<std::pair<const Operand*, Type>> sources, LaneFunction function, uint64_t options);
+                std::initializer_list<std::pair<const Operand*, Type>> sources, LaneFunction function,
+                uint64_t options);
 
 /// The type of an instruction, or std::runtime_error if there is none.
 inline Type require_type(const Instruction& instruction, size_t index = 0) {
@@ -142,8 +144,14 @@ constexpr bool is_signed(Type type) {
 }
 constexpr bool is_integer(Type type) {
   switch (type) {
-    case Type::u8: case Type::u16: case Type::u32: case Type::u64:
-    case Type::s8: case Type::s16: case Type::s32: case Type::s64:
+    case Type::u8:
+    case Type::u16:
+    case Type::u32:
+    case Type::u64:
+    case Type::s8:
+    case Type::s16:
+    case Type::s32:
+    case Type::s64:
       return true;
     default:
       return false;
@@ -153,6 +161,8 @@ constexpr bool is_integer(Type type) {
 inline int64_t sign_extend(uint64_t value, unsigned bits) {
   return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
-inline uint64_t zero_extend(uint64_t value, unsigned bits) { return bits >= 64 ? value : value & ((uint64_t{1} << bits) - 1); }
+inline uint64_t zero_extend(uint64_t value, unsigned bits) {
+  return bits >= 64 ? value : value & ((uint64_t{1} << bits) - 1);
+}
 
 }  // namespace ptxbench::emulator

@@ -16,7 +16,10 @@ void dispatch(Decoder& decoder, const Instruction& instruction) {
       if (instruction.type(1) != Type::none) throw std::runtime_error("mixed-precision arithmetic (sm_100)");
       bind_float(decoder, instruction);
       return;
-    case Type::f16: case Type::f16x2: case Type::bf16: case Type::bf16x2:
+    case Type::f16:
+    case Type::f16x2:
+    case Type::bf16:
+    case Type::bf16x2:
       bind_half(decoder, instruction);
       return;
     case Type::f32x2:

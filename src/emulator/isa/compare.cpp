@@ -8,23 +8,33 @@ namespace {
 // Base comparisons; the rest are these with operands swapped or the result inverted.
 struct Equal {
   template <class T>
-  static bool apply(T a, T b) { return a == b; }
+  static bool apply(T a, T b) {
+    return a == b;
+  }
 };
 struct Less {
   template <class T>
-  static bool apply(T a, T b) { return a < b; }
+  static bool apply(T a, T b) {
+    return a < b;
+  }
 };
 struct LessEqual {
   template <class T>
-  static bool apply(T a, T b) { return a <= b; }
+  static bool apply(T a, T b) {
+    return a <= b;
+  }
 };
 struct Unequal {  // ordered: false for NaN
   template <class T>
-  static bool apply(T a, T b) { return a < b || a > b; }
+  static bool apply(T a, T b) {
+    return a < b || a > b;
+  }
 };
 struct Ordered {
   template <class T>
-  static bool apply(T a, T b) { return a == a && b == b; }
+  static bool apply(T a, T b) {
+    return a == a && b == b;
+  }
 };
 
 template <class Base>
@@ -40,7 +50,8 @@ struct HalfCompare {
 template <class Base, class Format, bool Ftz, unsigned Part>
 struct PackedCompare {
   static bool apply(uint32_t a, uint32_t b) {
-    return HalfCompare<Base, Format, Ftz>::apply(static_cast<uint16_t>(a >> (16 * Part)), static_cast<uint16_t>(b >> (16 * Part)));
+    return HalfCompare<Base, Format, Ftz>::apply(static_cast<uint16_t>(a >> (16 * Part)),
+                                                 static_cast<uint16_t>(b >> (16 * Part)));
   }
 };
 
@@ -68,10 +79,14 @@ const Inst* setp_plain(Warp& warp, const Inst& inst) {
 
 uint32_t combine(uint32_t how, uint32_t value, uint32_t other) {
   switch (how) {
-    case kAnd: return value & other;
-    case kOr: return value | other;
-    case kXor: return value ^ other;
-    default: return value;
+    case kAnd:
+      return value & other;
+    case kOr:
+      return value | other;
+    case kXor:
+      return value ^ other;
+    default:
+      return value;
   }
 }
 
@@ -80,7 +95,8 @@ template <class Compare, class T, unsigned Shapes>
 const Inst* setp_combined(Warp& warp, const Inst& inst) {
   const uint32_t result = compare_lanes<Compare, T, Shapes>(warp, inst);
   const uint32_t other =
-      inst.aux == kPlain ? 0 : *warp.slot<uint32_t>(inst.src[2]) ^ ((inst.flags & kInvertCombined) != 0 ? kFullMask : 0);
+      inst.aux == kPlain ? 0
+                         : *warp.slot<uint32_t>(inst.src[2]) ^ ((inst.flags & kInvertCombined) != 0 ? kFullMask : 0);
   if ((inst.flags & kHasQ) != 0) write_predicate(warp, inst.src[3], combine(inst.aux, ~result, other));
   write_predicate(warp, inst.dst, combine(inst.aux, result, other));
   return &inst + 1;
@@ -141,11 +157,16 @@ SetpHandlers integer_handlers(Base base, unsigned shapes) {
 template <template <class> class Wrap, class T>
 SetpHandlers wrapped_handlers(Base base, unsigned shapes) {
   switch (base) {
-    case Base::equal: return setp_handlers<Wrap<Equal>, T>(shapes);
-    case Base::less: return setp_handlers<Wrap<Less>, T>(shapes);
-    case Base::less_equal: return setp_handlers<Wrap<LessEqual>, T>(shapes);
-    case Base::unequal: return setp_handlers<Wrap<Unequal>, T>(shapes);
-    case Base::ordered: return setp_handlers<Wrap<Ordered>, T>(shapes);
+    case Base::equal:
+      return setp_handlers<Wrap<Equal>, T>(shapes);
+    case Base::less:
+      return setp_handlers<Wrap<Less>, T>(shapes);
+    case Base::less_equal:
+      return setp_handlers<Wrap<LessEqual>, T>(shapes);
+    case Base::unequal:
+      return setp_handlers<Wrap<Unequal>, T>(shapes);
+    case Base::ordered:
+      return setp_handlers<Wrap<Ordered>, T>(shapes);
   }
   return {};
 }
@@ -178,21 +199,41 @@ bool is_float(Type type) {
 /// `part`: half of a packed comparison.
 SetpHandlers select_handlers(Type type, Base base, unsigned shapes, bool ftz, unsigned part) {
   switch (type) {
-    case Type::b16: case Type::u16: return integer_handlers<uint16_t>(base, shapes);
-    case Type::s16: return integer_handlers<int16_t>(base, shapes);
-    case Type::b32: case Type::u32: return integer_handlers<uint32_t>(base, shapes);
-    case Type::s32: return integer_handlers<int32_t>(base, shapes);
-    case Type::b64: case Type::u64: return integer_handlers<uint64_t>(base, shapes);
-    case Type::s64: return integer_handlers<int64_t>(base, shapes);
-    case Type::f32: return ftz ? wrapped_handlers<Flushed, float>(base, shapes) : wrapped_handlers<AsIs, float>(base, shapes);
-    case Type::f64: return wrapped_handlers<AsIs, double>(base, shapes);
-    case Type::f16: return ftz ? wrapped_handlers<HalfFtz, uint16_t>(base, shapes) : wrapped_handlers<HalfIeee, uint16_t>(base, shapes);
-    case Type::bf16: return wrapped_handlers<Brain, uint16_t>(base, shapes);
+    case Type::b16:
+    case Type::u16:
+      return integer_handlers<uint16_t>(base, shapes);
+    case Type::s16:
+      return integer_handlers<int16_t>(base, shapes);
+    case Type::b32:
+    case Type::u32:
+      return integer_handlers<uint32_t>(base, shapes);
+    case Type::s32:
+      return integer_handlers<int32_t>(base, shapes);
+    case Type::b64:
+    case Type::u64:
+      return integer_handlers<uint64_t>(base, shapes);
+    case Type::s64:
+      return integer_handlers<int64_t>(base, shapes);
+    case Type::f32:
+      return ftz ? wrapped_handlers<Flushed, float>(base, shapes) : wrapped_handlers<AsIs, float>(base, shapes);
+    case Type::f64:
+      return wrapped_handlers<AsIs, double>(base, shapes);
+    case Type::f16:
+      return ftz ? wrapped_handlers<HalfFtz, uint16_t>(base, shapes)
+                 : wrapped_handlers<HalfIeee, uint16_t>(base, shapes);
+    case Type::bf16:
+      return wrapped_handlers<Brain, uint16_t>(base, shapes);
     case Type::f16x2:
-      if (ftz) return part == 0 ? wrapped_handlers<HalfFtzLow, uint32_t>(base, shapes) : wrapped_handlers<HalfFtzHigh, uint32_t>(base, shapes);
-      return part == 0 ? wrapped_handlers<HalfLow, uint32_t>(base, shapes) : wrapped_handlers<HalfHigh, uint32_t>(base, shapes);
-    case Type::bf16x2: return part == 0 ? wrapped_handlers<BrainLow, uint32_t>(base, shapes) : wrapped_handlers<BrainHigh, uint32_t>(base, shapes);
-    default: unsupported_type(type);
+      if (ftz)
+        return part == 0 ? wrapped_handlers<HalfFtzLow, uint32_t>(base, shapes)
+                         : wrapped_handlers<HalfFtzHigh, uint32_t>(base, shapes);
+      return part == 0 ? wrapped_handlers<HalfLow, uint32_t>(base, shapes)
+                       : wrapped_handlers<HalfHigh, uint32_t>(base, shapes);
+    case Type::bf16x2:
+      return part == 0 ? wrapped_handlers<BrainLow, uint32_t>(base, shapes)
+                       : wrapped_handlers<BrainHigh, uint32_t>(base, shapes);
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -221,7 +262,8 @@ CompareOperands compare_operands(Decoder& decoder, const Instruction& instructio
   return operands;
 }
 
-void emit_setp(Decoder& decoder, const CompareOperands& operands, uint32_t p, std::optional<uint32_t> q, unsigned part = 0) {
+void emit_setp(Decoder& decoder, const CompareOperands& operands, uint32_t p, std::optional<uint32_t> q,
+               unsigned part = 0) {
   const unsigned shapes =
       (operands.a.shape == Shape::uniform ? 1u : 0u) | (operands.b.shape == Shape::uniform ? 2u : 0u);
   const SetpHandlers handlers = select_handlers(operands.type, operands.comparison.base, shapes, operands.ftz, part);
@@ -298,10 +340,14 @@ void emit_selp(Decoder& decoder, Slot destination, Slot a, Slot b, PredicateSour
 
 void emit_selp(Decoder& decoder, unsigned bits, Slot destination, Slot a, Slot b, PredicateSource p) {
   switch (bits) {
-    case 16: return emit_selp<uint16_t>(decoder, destination, a, b, p);
-    case 32: return emit_selp<uint32_t>(decoder, destination, a, b, p);
-    case 64: return emit_selp<uint64_t>(decoder, destination, a, b, p);
-    default: throw std::runtime_error("selection width");
+    case 16:
+      return emit_selp<uint16_t>(decoder, destination, a, b, p);
+    case 32:
+      return emit_selp<uint32_t>(decoder, destination, a, b, p);
+    case 64:
+      return emit_selp<uint64_t>(decoder, destination, a, b, p);
+    default:
+      throw std::runtime_error("selection width");
   }
 }
 
@@ -320,12 +366,22 @@ struct MergeHalves {
 /// The value set writes for true; packed destinations say it for the low half.
 uint64_t true_value(Type type, bool packed_source) {
   switch (type) {
-    case Type::u32: case Type::s32: return packed_source ? 0xffffu : 0xffffffffu;
-    case Type::u16: case Type::s16: return 0xffffu;
-    case Type::f32: return 0x3f800000u;
-    case Type::f16: case Type::f16x2: return 0x3c00u;
-    case Type::bf16: case Type::bf16x2: return 0x3f80u;
-    default: unsupported_type(type);
+    case Type::u32:
+    case Type::s32:
+      return packed_source ? 0xffffu : 0xffffffffu;
+    case Type::u16:
+    case Type::s16:
+      return 0xffffu;
+    case Type::f32:
+      return 0x3f800000u;
+    case Type::f16:
+    case Type::f16x2:
+      return 0x3c00u;
+    case Type::bf16:
+    case Type::bf16x2:
+      return 0x3f80u;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -372,10 +428,14 @@ void emit_slct(Decoder& decoder, const Instruction& instruction, Type type, Type
 void bind_slct(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction, 0), selector = require_type(instruction, 1);
   switch (type_bits(type)) {
-    case 16: return emit_slct<uint16_t>(decoder, instruction, type, selector);
-    case 32: return emit_slct<uint32_t>(decoder, instruction, type, selector);
-    case 64: return emit_slct<uint64_t>(decoder, instruction, type, selector);
-    default: unsupported_type(type);
+    case 16:
+      return emit_slct<uint16_t>(decoder, instruction, type, selector);
+    case 32:
+      return emit_slct<uint32_t>(decoder, instruction, type, selector);
+    case 64:
+      return emit_slct<uint64_t>(decoder, instruction, type, selector);
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -388,24 +448,36 @@ uint64_t test_class(const uint64_t* operands, uint64_t options) {
   const uint64_t exponent = wide ? (operands[0] >> 52) & 0x7ff : (operands[0] >> 23) & 0xff;
   const uint64_t top = wide ? 0x7ff : 0xff;
   switch (options & 7) {
-    case kFinite: return exponent != top;
-    case kInfinite: return exponent == top && fraction == 0;
-    case kNumber: return exponent != top || fraction == 0;
-    case kNotANumber: return exponent == top && fraction != 0;
-    case kNormal: return exponent != top && exponent != 0;
-    default: return exponent == 0 && fraction != 0;
+    case kFinite:
+      return exponent != top;
+    case kInfinite:
+      return exponent == top && fraction == 0;
+    case kNumber:
+      return exponent != top || fraction == 0;
+    case kNotANumber:
+      return exponent == top && fraction != 0;
+    case kNormal:
+      return exponent != top && (exponent != 0 || fraction == 0);  // zero counts as normal
+    default:
+      return exponent == 0 && fraction != 0;
   }
 }
 void bind_testp(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   uint64_t options = kSubnormal;
-  if (instruction.has(Mod::finite)) options = kFinite;
-  else if (instruction.has(Mod::infinite)) options = kInfinite;
-  else if (instruction.has(Mod::number)) options = kNumber;
-  else if (instruction.has(Mod::notanumber)) options = kNotANumber;
-  else if (instruction.has(Mod::normal)) options = kNormal;
+  if (instruction.has(Mod::finite))
+    options = kFinite;
+  else if (instruction.has(Mod::infinite))
+    options = kInfinite;
+  else if (instruction.has(Mod::number))
+    options = kNumber;
+  else if (instruction.has(Mod::notanumber))
+    options = kNotANumber;
+  else if (instruction.has(Mod::normal))
+    options = kNormal;
   if (type == Type::f64) options |= 8;
-  emit_calls(decoder, instruction.operands.at(0), Type::pred, {{&instruction.operands.at(1), type}}, &test_class, options);
+  emit_calls(decoder, instruction.operands.at(0), Type::pred, {{&instruction.operands.at(1), type}}, &test_class,
+             options);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "emulator/isa/rounding.h"
 #include "emulator/tensor/numeric_formats.h"
 
-/// cvt and cvt.pack (PTX ISA "Data Movement and Conversion Instructions"). Frequent pairs have lane loops; all others go
-/// value by value through convert_scalar.h.
+/// cvt and cvt.pack (PTX ISA "Data Movement and Conversion Instructions"). Frequent pairs have lane loops; all others
+/// go value by value through convert_scalar.h.
 namespace ptxbench::emulator {
 namespace {
 
@@ -32,10 +32,17 @@ bool emit_extend(Decoder& decoder, Slot destination, Slot source) {
 template <class Destination, class Source>
 bool emit_extend(Decoder& decoder, Slot destination, Slot source, unsigned bits, bool sign) {
   switch (bits) {
-    case 8: return sign ? emit_extend<Destination, Source, int8_t>(decoder, destination, source) : emit_extend<Destination, Source, uint8_t>(decoder, destination, source);
-    case 16: return sign ? emit_extend<Destination, Source, int16_t>(decoder, destination, source) : emit_extend<Destination, Source, uint16_t>(decoder, destination, source);
-    case 32: return sign ? emit_extend<Destination, Source, int32_t>(decoder, destination, source) : emit_extend<Destination, Source, uint32_t>(decoder, destination, source);
-    default: return emit_extend<Destination, Source, uint64_t>(decoder, destination, source);
+    case 8:
+      return sign ? emit_extend<Destination, Source, int8_t>(decoder, destination, source)
+                  : emit_extend<Destination, Source, uint8_t>(decoder, destination, source);
+    case 16:
+      return sign ? emit_extend<Destination, Source, int16_t>(decoder, destination, source)
+                  : emit_extend<Destination, Source, uint16_t>(decoder, destination, source);
+    case 32:
+      return sign ? emit_extend<Destination, Source, int32_t>(decoder, destination, source)
+                  : emit_extend<Destination, Source, uint32_t>(decoder, destination, source);
+    default:
+      return emit_extend<Destination, Source, uint64_t>(decoder, destination, source);
   }
 }
 
@@ -68,10 +75,14 @@ bool extend_integers(Decoder& decoder, const Instruction& instruction, Type to, 
 template <CvtRounding Mode>
 float round_whole(float a) {
   switch (Mode) {
-    case CvtRounding::rni: return __builtin_nearbyintf(a);
-    case CvtRounding::rmi: return __builtin_floorf(a);
-    case CvtRounding::rpi: return __builtin_ceilf(a);
-    default: return __builtin_truncf(a);
+    case CvtRounding::rni:
+      return __builtin_nearbyintf(a);
+    case CvtRounding::rmi:
+      return __builtin_floorf(a);
+    case CvtRounding::rpi:
+      return __builtin_ceilf(a);
+    default:
+      return __builtin_truncf(a);
   }
 }
 
@@ -108,7 +119,7 @@ struct RoundF32 {
 // --- floats to floats -----------------------------------------------------------------------------------------------
 
 struct NarrowF64 {
-  static float apply(double a) { return canonical(static_cast<float>(a)); }
+  static float apply(double a) { return static_cast<float>(a); }  // NaN payloads are cut, not replaced
 };
 struct WidenF32 {
   static double apply(float a) { return static_cast<double>(a); }
@@ -148,7 +159,8 @@ struct Fp8FromF32 {
 template <bool E5m2, bool Relu>
 struct Fp8FromHalves {
   static uint16_t apply(uint32_t a) {
-    return Fp8FromF32<E5m2, Relu>::apply(f16_value(static_cast<uint16_t>(a >> 16)), f16_value(static_cast<uint16_t>(a)));
+    return Fp8FromF32<E5m2, Relu>::apply(f16_value(static_cast<uint16_t>(a >> 16)),
+                                         f16_value(static_cast<uint16_t>(a)));
   }
 };
 template <bool E5m2, bool Relu>
@@ -194,7 +206,7 @@ template <class Operation, class R, class A>
 bool fast(Decoder& decoder, const Instruction& instruction, Type to, Type from, RoundMode mode = RoundMode::nearest) {
   Inst& inst = emit_slots<Operation, R, A>(decoder, decoder.destination(instruction.operands[0], to),
                                            {decoder.source(instruction.operands[1], from)});
-  if (mode != RoundMode::nearest) apply_rounding(decoder, inst, mode);
+  apply_rounding(decoder, inst, mode);
   return true;
 }
 
@@ -205,22 +217,32 @@ bool fast_rounded(Decoder& decoder, const Instruction& instruction, const Conver
                  : fast<Operation<Mode, false>, R, float>(decoder, instruction, c.to, c.from);
   };
   switch (c.rounding) {
-    case CvtRounding::rni: return pick(std::integral_constant<CvtRounding, CvtRounding::rni>{});
-    case CvtRounding::rzi: return pick(std::integral_constant<CvtRounding, CvtRounding::rzi>{});
-    case CvtRounding::rmi: return pick(std::integral_constant<CvtRounding, CvtRounding::rmi>{});
-    case CvtRounding::rpi: return pick(std::integral_constant<CvtRounding, CvtRounding::rpi>{});
-    default: return false;
+    case CvtRounding::rni:
+      return pick(std::integral_constant<CvtRounding, CvtRounding::rni>{});
+    case CvtRounding::rzi:
+      return pick(std::integral_constant<CvtRounding, CvtRounding::rzi>{});
+    case CvtRounding::rmi:
+      return pick(std::integral_constant<CvtRounding, CvtRounding::rmi>{});
+    case CvtRounding::rpi:
+      return pick(std::integral_constant<CvtRounding, CvtRounding::rpi>{});
+    default:
+      return false;
   }
 }
 
 template <class F>
 bool fast_from_integer(Decoder& decoder, const Instruction& instruction, const Conversion& c, RoundMode mode) {
   switch (c.from) {
-    case Type::u32: return fast<FromInteger<F, uint32_t>, F, uint32_t>(decoder, instruction, c.to, c.from, mode);
-    case Type::s32: return fast<FromInteger<F, int32_t>, F, int32_t>(decoder, instruction, c.to, c.from, mode);
-    case Type::u64: return fast<FromInteger<F, uint64_t>, F, uint64_t>(decoder, instruction, c.to, c.from, mode);
-    case Type::s64: return fast<FromInteger<F, int64_t>, F, int64_t>(decoder, instruction, c.to, c.from, mode);
-    default: return false;
+    case Type::u32:
+      return fast<FromInteger<F, uint32_t>, F, uint32_t>(decoder, instruction, c.to, c.from, mode);
+    case Type::s32:
+      return fast<FromInteger<F, int32_t>, F, int32_t>(decoder, instruction, c.to, c.from, mode);
+    case Type::u64:
+      return fast<FromInteger<F, uint64_t>, F, uint64_t>(decoder, instruction, c.to, c.from, mode);
+    case Type::s64:
+      return fast<FromInteger<F, int64_t>, F, int64_t>(decoder, instruction, c.to, c.from, mode);
+    default:
+      return false;
   }
 }
 
@@ -234,10 +256,14 @@ bool fast_conversion(Decoder& decoder, const Instruction& instruction, const Con
   if (c.to == Type::f32 && is_integer(c.from)) return fast_from_integer<float>(decoder, instruction, c, mode);
   if (c.to == Type::f64 && is_integer(c.from)) return fast_from_integer<double>(decoder, instruction, c, mode);
   if (c.ftz) return false;
-  if (c.to == Type::f32 && c.from == Type::f64) return fast<NarrowF64, float, double>(decoder, instruction, c.to, c.from, mode);
-  if (c.to == Type::f64 && c.from == Type::f32) return fast<WidenF32, double, float>(decoder, instruction, c.to, c.from);
-  if (c.to == Type::f32 && c.from == Type::f16) return fast<WidenF16, float, uint16_t>(decoder, instruction, c.to, c.from);
-  if (c.to == Type::f32 && c.from == Type::bf16) return fast<WidenBf16, float, uint16_t>(decoder, instruction, c.to, c.from);
+  if (c.to == Type::f32 && c.from == Type::f64)
+    return fast<NarrowF64, float, double>(decoder, instruction, c.to, c.from, mode);
+  if (c.to == Type::f64 && c.from == Type::f32)
+    return fast<WidenF32, double, float>(decoder, instruction, c.to, c.from);
+  if (c.to == Type::f32 && c.from == Type::f16)
+    return fast<WidenF16, float, uint16_t>(decoder, instruction, c.to, c.from);
+  if (c.to == Type::f32 && c.from == Type::bf16)
+    return fast<WidenBf16, float, uint16_t>(decoder, instruction, c.to, c.from);
   if (c.rounding != CvtRounding::rn || c.from != Type::f32) return false;
   if (c.to == Type::f16) {
     return c.relu ? fast<NarrowHalf<F16, true>, uint16_t, float>(decoder, instruction, c.to, c.from)
@@ -254,12 +280,14 @@ template <class F>
 void emit_pair(Decoder& decoder, const Instruction& instruction, const Conversion& c) {
   const Type pair = c.to == Type::f16 ? Type::f16x2 : Type::bf16x2;
   if (c.rounding == CvtRounding::rn && !c.satfinite) {
-    c.relu ? emit_lanes<NarrowPair<F, true>, uint32_t, float, float>(decoder, instruction, pair, {Type::f32, Type::f32})
-           : emit_lanes<NarrowPair<F, false>, uint32_t, float, float>(decoder, instruction, pair, {Type::f32, Type::f32});
+    c.relu
+        ? emit_lanes<NarrowPair<F, true>, uint32_t, float, float>(decoder, instruction, pair, {Type::f32, Type::f32})
+        : emit_lanes<NarrowPair<F, false>, uint32_t, float, float>(decoder, instruction, pair, {Type::f32, Type::f32});
     return;
   }
   emit_calls(decoder, instruction.operands[0], pair,
-             {{&instruction.operands[1], Type::f32}, {&instruction.operands.at(2), Type::f32}}, &convert_pair, c.pack());
+             {{&instruction.operands[1], Type::f32}, {&instruction.operands.at(2), Type::f32}}, &convert_pair,
+             c.pack());
 }
 
 template <bool E5m2>
@@ -309,8 +337,10 @@ void bind_cvt(Decoder& decoder, const Instruction& instruction) {
       if (c.from != Type::f32) unsupported_type(c.from);
       c.to = Type::bf16;
       return emit_pair<BF16>(decoder, instruction, c);
-    case Type::e4m3x2: return emit_fp8<false>(decoder, instruction, c.from, c.relu);
-    case Type::e5m2x2: return emit_fp8<true>(decoder, instruction, c.from, c.relu);
+    case Type::e4m3x2:
+      return emit_fp8<false>(decoder, instruction, c.from, c.relu);
+    case Type::e5m2x2:
+      return emit_fp8<true>(decoder, instruction, c.from, c.relu);
     case Type::tf32:
       if (c.from != Type::f32) unsupported_type(c.from);
       if (c.rounding == CvtRounding::rna && !c.satfinite) {
@@ -347,10 +377,12 @@ void bind_cvt_pack(Decoder& decoder, const Instruction& instruction) {
   const uint64_t options = type_bits(type) | (sign ? 0x100u : 0u);
   const auto& operands = instruction.operands;
   if (type_bits(type) == 16) {
-    emit_calls(decoder, operands.at(0), Type::b32, {{&operands.at(1), Type::s32}, {&operands.at(2), Type::s32}}, &pack_pair, options);
+    emit_calls(decoder, operands.at(0), Type::b32, {{&operands.at(1), Type::s32}, {&operands.at(2), Type::s32}},
+               &pack_pair, options);
   } else {
     emit_calls(decoder, operands.at(0), Type::b32,
-               {{&operands.at(1), Type::s32}, {&operands.at(2), Type::s32}, {&operands.at(3), Type::b32}}, &pack_pair, options);
+               {{&operands.at(1), Type::s32}, {&operands.at(2), Type::s32}, {&operands.at(3), Type::b32}}, &pack_pair,
+               options);
   }
 }
 

@@ -12,29 +12,42 @@ namespace {
 
 FloatFormat format_of(Type type) {
   switch (type) {
-    case Type::f16: return FloatFormat::f16;
-    case Type::bf16: return FloatFormat::bf16;
-    case Type::tf32: return FloatFormat::tf32;
-    default: return FloatFormat::f32;
+    case Type::f16:
+      return FloatFormat::f16;
+    case Type::bf16:
+      return FloatFormat::bf16;
+    case Type::tf32:
+      return FloatFormat::tf32;
+    default:
+      return FloatFormat::f32;
   }
 }
 
 int significant_bits(Type type) {
   switch (type) {
-    case Type::f64: return 53;
-    case Type::f16: return 11;
-    case Type::bf16: return 8;
-    default: return 24;
+    case Type::f64:
+      return 53;
+    case Type::f16:
+      return 11;
+    case Type::bf16:
+      return 8;
+    default:
+      return 24;
   }
 }
 
 Rounding format_rounding(CvtRounding rounding) {
   switch (rounding) {
-    case CvtRounding::rz: return Rounding::rz;
-    case CvtRounding::rm: return Rounding::rm;
-    case CvtRounding::rp: return Rounding::rp;
-    case CvtRounding::rna: return Rounding::rna;
-    default: return Rounding::rn;
+    case CvtRounding::rz:
+      return Rounding::rz;
+    case CvtRounding::rm:
+      return Rounding::rm;
+    case CvtRounding::rp:
+      return Rounding::rp;
+    case CvtRounding::rna:
+      return Rounding::rna;
+    default:
+      return Rounding::rn;
   }
 }
 
@@ -71,10 +84,16 @@ double round_integer(Integer value, int precision, CvtRounding rounding) {
     const uint64_t rest = value.magnitude & ((uint64_t{1} << excess) - 1), half = uint64_t{1} << (excess - 1);
     bool up = false;
     switch (rounding) {
-      case CvtRounding::rz: break;
-      case CvtRounding::rm: up = value.negative && rest != 0; break;
-      case CvtRounding::rp: up = !value.negative && rest != 0; break;
-      default: up = rest > half || (rest == half && (kept & 1) != 0);
+      case CvtRounding::rz:
+        break;
+      case CvtRounding::rm:
+        up = value.negative && rest != 0;
+        break;
+      case CvtRounding::rp:
+        up = !value.negative && rest != 0;
+        break;
+      default:
+        up = rest > half || (rest == half && (kept & 1) != 0);
     }
     kept += up ? 1 : 0;
   }
@@ -84,9 +103,12 @@ double round_integer(Integer value, int precision, CvtRounding rounding) {
 
 double read_float(uint64_t source, const Conversion& conversion) {
   switch (conversion.from) {
-    case Type::f16: return static_cast<double>(f16_value(static_cast<uint16_t>(source)));
-    case Type::bf16: return static_cast<double>(bf16_value(static_cast<uint16_t>(source)));
-    case Type::f64: return double_of(source);
+    case Type::f16:
+      return static_cast<double>(f16_value(static_cast<uint16_t>(source)));
+    case Type::bf16:
+      return static_cast<double>(bf16_value(static_cast<uint16_t>(source)));
+    case Type::f64:
+      return double_of(source);
     default: {
       const float value = float_of(static_cast<uint32_t>(source));
       return static_cast<double>(conversion.ftz ? flush(value) : value);
@@ -96,11 +118,16 @@ double read_float(uint64_t source, const Conversion& conversion) {
 
 double round_to_integer(double value, CvtRounding rounding) {
   switch (rounding) {
-    case CvtRounding::rni: return std::nearbyint(value);
-    case CvtRounding::rzi: return std::trunc(value);
-    case CvtRounding::rmi: return std::floor(value);
-    case CvtRounding::rpi: return std::ceil(value);
-    default: return value;
+    case CvtRounding::rni:
+      return std::nearbyint(value);
+    case CvtRounding::rzi:
+      return std::trunc(value);
+    case CvtRounding::rmi:
+      return std::floor(value);
+    case CvtRounding::rpi:
+      return std::ceil(value);
+    default:
+      return value;
   }
 }
 
@@ -111,7 +138,31 @@ uint64_t float_to_integer(double value, const Conversion& conversion) {
   }
   const double rounded = round_to_integer(value, conversion.rounding);
   const double magnitude = std::fabs(rounded);
-  return clamp_integer({rounded < 0, magnitude >= 0x1p64 ? ~uint64_t{0} : static_cast<uint64_t>(magnitude)}, conversion.to);
+  return clamp_integer({rounded < 0, magnitude >= 0x1p64 ? ~uint64_t{0} : static_cast<uint64_t>(magnitude)},
+                       conversion.to);
+}
+
+/// A NaN of f64 keeps its sign and the upper part of its payload in a narrower format.
+uint64_t narrow_nan(double value, Type to) {
+  const uint64_t bits = bits_of(value) | 0x0008000000000000ull;
+  const auto sign = static_cast<uint32_t>(bits >> 63);
+  const auto payload = [&](int fraction_bits) {
+    return static_cast<uint32_t>((bits & 0xfffffffffffffull) >> (52 - fraction_bits));
+  };
+  switch (to) {
+    case Type::f16:
+      return sign << 15 | 0x7c00u | payload(10);
+    case Type::bf16:
+      return sign << 15 | 0x7f80u | payload(7);
+    default:
+      return sign << 31 | 0x7f800000u | payload(23);
+  }
+}
+
+/// Whether the value, rounded to 24 bits with an unbounded exponent, lies below the normal range of f32.
+bool is_tiny(double value, const ConvertOptions& options) {
+  const uint32_t scaled = encode_float(FloatFormat::f32, value * 0x1p64, options);
+  return std::fabs(value) < 1.0 && std::fabs(float_of(scaled)) < 0x1p-62f;
 }
 
 uint64_t write_float(double value, const Conversion& conversion) {
@@ -119,12 +170,14 @@ uint64_t write_float(double value, const Conversion& conversion) {
   if (conversion.to == Type::f64) {
     return is_nan(value) ? bits_of(value) | 0x0008000000000000ull : bits_of(value);
   }
+  if (is_nan(value) && conversion.from == Type::f64 && !conversion.relu) return narrow_nan(value, conversion.to);
   ConvertOptions options;
   options.rounding = format_rounding(conversion.rounding);
   options.satfinite = conversion.satfinite;
   options.relu = conversion.relu;
   const uint32_t bits = encode_float(format_of(conversion.to), value, options);
-  return conversion.to == Type::f32 && conversion.ftz ? bits_of(flush(float_of(bits))) : bits;
+  if (conversion.to == Type::f32 && conversion.ftz && is_tiny(value, options)) return bits & 0x80000000u;
+  return bits;
 }
 
 uint64_t extend(uint64_t bits, const Conversion& conversion) {

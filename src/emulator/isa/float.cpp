@@ -5,47 +5,77 @@
 #include "emulator/isa/half_float.h"
 #include "emulator/isa/rounding.h"
 
-/// f32 and f64 arithmetic (PTX ISA "Floating-Point Instructions"). f32 results are canonical NaNs; f64 keeps payloads, as
-/// the ISA says of double precision. Subnormal results of `.ftz` are judged after rounding.
+/// f32 and f64 arithmetic (PTX ISA "Floating-Point Instructions"). f32 results are canonical NaNs; f64 keeps payloads,
+/// as the ISA says of double precision. Which NaN operand wins, and that neg and abs leave a NaN's sign alone, was
+/// observed on an H200 (tests/isa).
 namespace ptxbench::emulator {
 namespace {
 
 struct Add {
   template <class T>
-  static T apply(T a, T b) { return a + b; }
+  static T apply(T a, T b) {
+    return a + b;
+  }
 };
 struct Sub {
   template <class T>
-  static T apply(T a, T b) { return a - b; }
+  static T apply(T a, T b) {
+    return a - b;
+  }
 };
 struct Mul {
   template <class T>
-  static T apply(T a, T b) { return a * b; }
+  static T apply(T a, T b) {
+    return a * b;
+  }
 };
 struct Fma {
   static float apply(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
   static double apply(double a, double b, double c) { return __builtin_fma(a, b, c); }
 };
+/// f64: the second operand's NaN wins over the first one's, the addend's over the first factor's.
+inline double quiet(double value) { return double_of(bits_of(value) | 0x0008000000000000ull); }
+template <class Base>
+struct SecondNan {
+  static double apply(double a, double b) { return is_nan(b) ? quiet(b) : Base::apply(a, b); }
+};
+struct FmaWide {
+  static double apply(double a, double b, double c) {
+    return is_nan(b) ? quiet(b) : is_nan(c) ? quiet(c) : Fma::apply(a, b, c);
+  }
+};
 struct Div {
   template <class T>
-  static T apply(T a, T b) { return a / b; }
+  static T apply(T a, T b) {
+    return a / b;
+  }
 };
 struct Rcp {
   template <class T>
-  static T apply(T a) { return T{1} / a; }
+  static T apply(T a) {
+    return T{1} / a;
+  }
 };
 struct Sqrt {
   static float apply(float a) { return __builtin_sqrtf(a); }
   static double apply(double a) { return __builtin_sqrt(a); }
 };
 
-/// Adds f32's modifiers to an operation.
-template <class Base, bool Ftz, bool Sat>
+/// f32's canonical NaN, and `.sat`.
+template <class Base, bool Sat>
 struct Single {
   template <class... Args>
   static float apply(Args... args) {
-    float result = Ftz ? flush(Base::apply(flush(args)...)) : Base::apply(args...);
+    const float result = Base::apply(args...);
     return Sat ? saturate(result) : canonical(result);
+  }
+};
+/// `.ftz` of approximations, whose tiny results need no exact treatment.
+template <class Base, bool Ftz>
+struct Approximate {
+  template <class... Args>
+  static float apply(Args... args) {
+    return canonical(Ftz ? flush(Base::apply(flush(args)...)) : Base::apply(args...));
   }
 };
 
@@ -103,7 +133,10 @@ struct Sign {
 };
 template <bool Negate>
 struct SignWide {
-  static uint64_t apply(uint64_t a) { return Negate ? a ^ 0x8000000000000000ull : a & 0x7fffffffffffffffull; }
+  static uint64_t apply(uint64_t a) {
+    const uint64_t changed = Negate ? a ^ 0x8000000000000000ull : a & 0x7fffffffffffffffull;
+    return (a & 0x7fffffffffffffffull) > 0x7ff0000000000000ull ? a | 0x0008000000000000ull : changed;
+  }
 };
 struct Copysign {
   static uint32_t apply(uint32_t a, uint32_t b) { return (b & 0x7fffffffu) | (a & 0x80000000u); }
@@ -198,29 +231,22 @@ struct RsqrtWide {
 
 // --- binders --------------------------------------------------------------------------------------------------------
 
-template <class Base, bool Ftz, bool Sat, size_t Count>
-Inst& emit_single(Decoder& decoder, const Instruction& instruction, bool every_shape) {
+template <class Operation, size_t Count, bool EveryShape>
+Inst& emit_f32(Decoder& decoder, const Instruction& instruction) {
   constexpr Type kType = Type::f32;
-  using Operation = Single<Base, Ftz, Sat>;
+  const auto source = [&](size_t i) { return decoder.source(instruction.operands.at(i), kType); };
   if constexpr (Count == 1) {
     return emit_any<Operation, float, float>(decoder, instruction, kType, {kType});
   } else if constexpr (Count == 2) {
-    if constexpr (!Sat) {
-      if (every_shape) {
-        return emit_slots<Operation, float, float, float>(
-            decoder, decoder.destination(instruction.operands.at(0), kType),
-            {decoder.source(instruction.operands.at(1), kType), decoder.source(instruction.operands.at(2), kType)});
-      }
+    if constexpr (EveryShape) {
+      return emit_slots<Operation, float, float, float>(decoder, decoder.destination(instruction.operands.at(0), kType),
+                                                        {source(1), source(2)});
     }
     return emit_any<Operation, float, float, float>(decoder, instruction, kType, {kType, kType});
   } else {
-    if constexpr (!Sat) {
-      if (every_shape) {
-        return emit_slots<Operation, float, float, float, float>(
-            decoder, decoder.destination(instruction.operands.at(0), kType),
-            {decoder.source(instruction.operands.at(1), kType), decoder.source(instruction.operands.at(2), kType),
-             decoder.source(instruction.operands.at(3), kType)});
-      }
+    if constexpr (EveryShape) {
+      return emit_slots<Operation, float, float, float, float>(
+          decoder, decoder.destination(instruction.operands.at(0), kType), {source(1), source(2), source(3)});
     }
     return emit_any<Operation, float, float, float, float>(decoder, instruction, kType, {kType, kType, kType});
   }
@@ -229,22 +255,15 @@ Inst& emit_single(Decoder& decoder, const Instruction& instruction, bool every_s
 /// `Hot` operations get loops for every operand shape.
 template <class Base, size_t Count, bool Hot>
 void bind_f32(Decoder& decoder, const Instruction& instruction) {
-  const bool ftz = instruction.has(Mod::ftz), sat = instruction.has(Mod::sat);
-  const RoundMode mode = round_mode(instruction);
-  Inst& inst = sat ? (ftz ? emit_single<Base, true, true, Count>(decoder, instruction, false)
-                          : emit_single<Base, false, true, Count>(decoder, instruction, false))
-                   : (ftz ? emit_single<Base, true, false, Count>(decoder, instruction, Hot)
-                          : emit_single<Base, false, false, Count>(decoder, instruction, Hot));
-  if (mode != RoundMode::nearest) apply_rounding(decoder, inst, mode);
+  Inst& inst = instruction.has(Mod::sat) ? emit_f32<Single<Base, true>, Count, false>(decoder, instruction)
+                                         : emit_f32<Single<Base, false>, Count, Hot>(decoder, instruction);
+  apply_rounding(decoder, inst, round_mode(instruction), instruction.has(Mod::ftz));
 }
 
 template <class Base, size_t Count>
 void bind_f64(Decoder& decoder, const Instruction& instruction) {
   constexpr Type kType = Type::f64;
-  const RoundMode mode = round_mode(instruction);
-  const auto finish = [&](Inst& inst) {
-    if (mode != RoundMode::nearest) apply_rounding(decoder, inst, mode);
-  };
+  const auto finish = [&](Inst& inst) { apply_rounding(decoder, inst, round_mode(instruction)); };
   if constexpr (Count == 1) finish(emit_any<Base, double, double>(decoder, instruction, kType, {kType}));
   if constexpr (Count == 2) finish(emit_any<Base, double, double, double>(decoder, instruction, kType, {kType, kType}));
   if constexpr (Count == 3) {
@@ -252,17 +271,17 @@ void bind_f64(Decoder& decoder, const Instruction& instruction) {
   }
 }
 
-template <class Base, size_t Count, bool Hot>
+template <class Base, size_t Count, bool Hot, class Wide = Base>
 void bind_exact(Decoder& decoder, const Instruction& instruction) {
-  instruction.type() == Type::f64 ? bind_f64<Base, Count>(decoder, instruction)
+  instruction.type() == Type::f64 ? bind_f64<Wide, Count>(decoder, instruction)
                                   : bind_f32<Base, Count, Hot>(decoder, instruction);
 }
 
 template <class Base, size_t Count>
 void bind_approximate(Decoder& decoder, const Instruction& instruction) {
   decoder.approximate();
-  instruction.has(Mod::ftz) ? emit_single<Base, true, false, Count>(decoder, instruction, false)
-                            : emit_single<Base, false, false, Count>(decoder, instruction, false);
+  instruction.has(Mod::ftz) ? emit_f32<Approximate<Base, true>, Count, false>(decoder, instruction)
+                            : emit_f32<Approximate<Base, false>, Count, false>(decoder, instruction);
 }
 
 template <bool Maximum>
@@ -277,14 +296,26 @@ void bind_extreme(Decoder& decoder, const Instruction& instruction) {
     emit_any<Operation, float, float, float>(decoder, instruction, Type::f32, {Type::f32, Type::f32});
   };
   switch ((nan ? 4 : 0) | (sign ? 2 : 0) | (ftz ? 1 : 0)) {
-    case 0: emit_lanes<Extreme<Maximum, false, false, false>, float, float, float>(decoder, instruction, Type::f32, {Type::f32, Type::f32}); return;
-    case 1: emit_lanes<Extreme<Maximum, false, false, true>, float, float, float>(decoder, instruction, Type::f32, {Type::f32, Type::f32}); return;
-    case 2: return emit(Extreme<Maximum, false, true, false>{});
-    case 3: return emit(Extreme<Maximum, false, true, true>{});
-    case 4: return emit(Extreme<Maximum, true, false, false>{});
-    case 5: return emit(Extreme<Maximum, true, false, true>{});
-    case 6: return emit(Extreme<Maximum, true, true, false>{});
-    default: return emit(Extreme<Maximum, true, true, true>{});
+    case 0:
+      emit_lanes<Extreme<Maximum, false, false, false>, float, float, float>(decoder, instruction, Type::f32,
+                                                                             {Type::f32, Type::f32});
+      return;
+    case 1:
+      emit_lanes<Extreme<Maximum, false, false, true>, float, float, float>(decoder, instruction, Type::f32,
+                                                                            {Type::f32, Type::f32});
+      return;
+    case 2:
+      return emit(Extreme<Maximum, false, true, false>{});
+    case 3:
+      return emit(Extreme<Maximum, false, true, true>{});
+    case 4:
+      return emit(Extreme<Maximum, true, false, false>{});
+    case 5:
+      return emit(Extreme<Maximum, true, false, true>{});
+    case 6:
+      return emit(Extreme<Maximum, true, true, false>{});
+    default:
+      return emit(Extreme<Maximum, true, true, true>{});
   }
 }
 
@@ -338,33 +369,46 @@ void bind_copysign(Decoder& decoder, const Instruction& instruction) {
 
 const Inst* run_rounded(Warp& warp, const Inst& inst) {
   const auto& inner = *static_cast<const HandlerPair*>(inst.extra);
-  const RoundingScope scope(static_cast<RoundMode>(inst.aux));
+  const FloatScope scope(inst.aux);
   return warp.mask == kFullMask ? inner.full(warp, inst) : inner.masked(warp, inst);
 }
 
 }  // namespace
 
-void apply_rounding(Decoder& decoder, Inst& inst, RoundMode mode) {
+void apply_rounding(Decoder& decoder, Inst& inst, RoundMode mode, bool ftz) {
+  if (mode == RoundMode::nearest && !ftz) return;
   inst.extra = decoder.keep(HandlerPair{inst.full, inst.masked});
-  inst.aux = static_cast<uint32_t>(mode);
+  inst.aux = kDefaultMxcsr | (static_cast<uint32_t>(mode) << 13) | (ftz ? kFlushSubnormals : 0);
   inst.full = inst.masked = &run_rounded;
 }
 
 void bind_float(Decoder& decoder, const Instruction& instruction) {
   switch (instruction.op) {
-    case Op::add: return bind_exact<Add, 2, true>(decoder, instruction);
-    case Op::sub: return bind_exact<Sub, 2, true>(decoder, instruction);
-    case Op::mul: return bind_exact<Mul, 2, true>(decoder, instruction);
+    case Op::add:
+      return bind_exact<Add, 2, true, SecondNan<Add>>(decoder, instruction);
+    case Op::sub:
+      return bind_exact<Sub, 2, true, SecondNan<Sub>>(decoder, instruction);
+    case Op::mul:
+      return bind_exact<Mul, 2, true, SecondNan<Mul>>(decoder, instruction);
     case Op::fma:
-    case Op::mad: return bind_exact<Fma, 3, true>(decoder, instruction);
-    case Op::div: return bind_div(decoder, instruction);
-    case Op::abs: return bind_sign<false>(decoder, instruction);
-    case Op::neg: return bind_sign<true>(decoder, instruction);
-    case Op::min: return bind_extreme<false>(decoder, instruction);
-    case Op::max: return bind_extreme<true>(decoder, instruction);
-    case Op::ex2: return bind_approximate<Ex2Approx, 1>(decoder, instruction);
-    case Op::tanh: return bind_approximate<TanhApprox, 1>(decoder, instruction);
-    default: throw std::runtime_error("floating-point opcode");
+    case Op::mad:
+      return bind_exact<Fma, 3, true, FmaWide>(decoder, instruction);
+    case Op::div:
+      return bind_div(decoder, instruction);
+    case Op::abs:
+      return bind_sign<false>(decoder, instruction);
+    case Op::neg:
+      return bind_sign<true>(decoder, instruction);
+    case Op::min:
+      return bind_extreme<false>(decoder, instruction);
+    case Op::max:
+      return bind_extreme<true>(decoder, instruction);
+    case Op::ex2:
+      return bind_approximate<Ex2Approx, 1>(decoder, instruction);
+    case Op::tanh:
+      return bind_approximate<TanhApprox, 1>(decoder, instruction);
+    default:
+      throw std::runtime_error("floating-point opcode");
   }
 }
 

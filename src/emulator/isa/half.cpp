@@ -11,12 +11,17 @@ namespace {
 
 constexpr unsigned kFtz = 1, kSat = 2, kRelu = 4, kNan = 8, kXorSign = 16;
 
+/// Modifiers of a result that still has f32's precision. Clamping commutes with rounding: the limits are representable.
+template <class F, unsigned M>
+uint16_t finish(float value) {
+  if constexpr ((M & kSat) != 0) value = saturate(value);
+  if constexpr ((M & kRelu) != 0) value = value > 0 || is_nan(value) ? value : 0.0f;
+  if constexpr ((M & kFtz) != 0) return F::encode_flushed(value);
+  return F::encode(value);
+}
+/// Results that are encodings already.
 template <class F, unsigned M>
 uint16_t finish(uint16_t bits) {
-  const float value = F::value((M & kFtz) != 0 ? F::flush(bits) : bits);
-  if ((M & kSat) != 0) return F::encode(saturate(value));
-  // relu: negative results, -0 included, become +0; NaN stays.
-  if ((M & kRelu) != 0) return (bits & 0x8000) != 0 && !is_nan(value) ? uint16_t{0} : F::encode(value);
   return (M & kFtz) != 0 ? F::flush(bits) : bits;
 }
 template <class F, unsigned M>
@@ -26,19 +31,19 @@ uint16_t prepare(uint16_t bits) {
 
 template <class F>
 struct Add {
-  static uint16_t apply(uint16_t a, uint16_t b) { return F::encode(F::value(a) + F::value(b)); }
+  static float apply(uint16_t a, uint16_t b) { return F::value(a) + F::value(b); }
 };
 template <class F>
 struct Sub {
-  static uint16_t apply(uint16_t a, uint16_t b) { return F::encode(F::value(a) - F::value(b)); }
+  static float apply(uint16_t a, uint16_t b) { return F::value(a) - F::value(b); }
 };
 template <class F>
 struct Mul {
-  static uint16_t apply(uint16_t a, uint16_t b) { return F::encode(F::value(a) * F::value(b)); }
+  static float apply(uint16_t a, uint16_t b) { return F::value(a) * F::value(b); }
 };
 template <class F>
 struct Fma {
-  static uint16_t apply(uint16_t a, uint16_t b, uint16_t c) { return F::fma(a, b, c); }
+  static float apply(uint16_t a, uint16_t b, uint16_t c) { return F::fma(a, b, c); }
 };
 template <class F>
 struct Neg {
@@ -106,8 +111,10 @@ void emit_half(Decoder& decoder, const Instruction& instruction, bool packed) {
     if constexpr (Count == 2) emit_any<Operation, T, T, T>(decoder, instruction, type, {type, type});
     if constexpr (Count == 3) emit_any<Operation, T, T, T, T>(decoder, instruction, type, {type, type, type});
   };
-  if (packed) emit(uint32_t{}, Packed<Base, F, M>{});
-  else emit(uint16_t{}, Scalar<Base, F, M>{});
+  if (packed)
+    emit(uint32_t{}, Packed<Base, F, M>{});
+  else
+    emit(uint16_t{}, Scalar<Base, F, M>{});
 }
 
 template <template <class> class Base, size_t Count>
@@ -146,14 +153,22 @@ template <class F, bool Maximum>
 void bind_extreme(Decoder& decoder, const Instruction& instruction, bool packed) {
   const bool nan = instruction.has(Mod::NaN), sign = instruction.has(Mod::xorsign), ftz = instruction.has(Mod::ftz);
   switch ((nan ? 4 : 0) | (sign ? 2 : 0) | (ftz ? 1 : 0)) {
-    case 0: return emit_half<Extreme<F, Maximum, 0>, F, 0, 2>(decoder, instruction, packed);
-    case 1: return emit_half<Extreme<F, Maximum, 0>, F, kFtz, 2>(decoder, instruction, packed);
-    case 2: return emit_half<Extreme<F, Maximum, kXorSign>, F, 0, 2>(decoder, instruction, packed);
-    case 3: return emit_half<Extreme<F, Maximum, kXorSign>, F, kFtz, 2>(decoder, instruction, packed);
-    case 4: return emit_half<Extreme<F, Maximum, kNan>, F, 0, 2>(decoder, instruction, packed);
-    case 5: return emit_half<Extreme<F, Maximum, kNan>, F, kFtz, 2>(decoder, instruction, packed);
-    case 6: return emit_half<Extreme<F, Maximum, kNan | kXorSign>, F, 0, 2>(decoder, instruction, packed);
-    default: return emit_half<Extreme<F, Maximum, kNan | kXorSign>, F, kFtz, 2>(decoder, instruction, packed);
+    case 0:
+      return emit_half<Extreme<F, Maximum, 0>, F, 0, 2>(decoder, instruction, packed);
+    case 1:
+      return emit_half<Extreme<F, Maximum, 0>, F, kFtz, 2>(decoder, instruction, packed);
+    case 2:
+      return emit_half<Extreme<F, Maximum, kXorSign>, F, 0, 2>(decoder, instruction, packed);
+    case 3:
+      return emit_half<Extreme<F, Maximum, kXorSign>, F, kFtz, 2>(decoder, instruction, packed);
+    case 4:
+      return emit_half<Extreme<F, Maximum, kNan>, F, 0, 2>(decoder, instruction, packed);
+    case 5:
+      return emit_half<Extreme<F, Maximum, kNan>, F, kFtz, 2>(decoder, instruction, packed);
+    case 6:
+      return emit_half<Extreme<F, Maximum, kNan | kXorSign>, F, 0, 2>(decoder, instruction, packed);
+    default:
+      return emit_half<Extreme<F, Maximum, kNan | kXorSign>, F, kFtz, 2>(decoder, instruction, packed);
   }
 }
 
@@ -164,16 +179,24 @@ void bind_half(Decoder& decoder, const Instruction& instruction) {
   const bool packed = type == Type::f16x2 || type == Type::bf16x2;
   const bool brain = type == Type::bf16 || type == Type::bf16x2;
   switch (instruction.op) {
-    case Op::add: return bind_arithmetic<Add, 2>(decoder, instruction, packed, brain);
-    case Op::sub: return bind_arithmetic<Sub, 2>(decoder, instruction, packed, brain);
-    case Op::mul: return bind_arithmetic<Mul, 2>(decoder, instruction, packed, brain);
-    case Op::fma: return bind_arithmetic<Fma, 3>(decoder, instruction, packed, brain);
-    case Op::neg: return bind_unary<Neg>(decoder, instruction, packed, brain);
-    case Op::abs: return bind_unary<Abs>(decoder, instruction, packed, brain);
+    case Op::add:
+      return bind_arithmetic<Add, 2>(decoder, instruction, packed, brain);
+    case Op::sub:
+      return bind_arithmetic<Sub, 2>(decoder, instruction, packed, brain);
+    case Op::mul:
+      return bind_arithmetic<Mul, 2>(decoder, instruction, packed, brain);
+    case Op::fma:
+      return bind_arithmetic<Fma, 3>(decoder, instruction, packed, brain);
+    case Op::neg:
+      return bind_unary<Neg>(decoder, instruction, packed, brain);
+    case Op::abs:
+      return bind_unary<Abs>(decoder, instruction, packed, brain);
     case Op::min:
-      return brain ? bind_extreme<BF16, false>(decoder, instruction, packed) : bind_extreme<F16, false>(decoder, instruction, packed);
+      return brain ? bind_extreme<BF16, false>(decoder, instruction, packed)
+                   : bind_extreme<F16, false>(decoder, instruction, packed);
     case Op::max:
-      return brain ? bind_extreme<BF16, true>(decoder, instruction, packed) : bind_extreme<F16, true>(decoder, instruction, packed);
+      return brain ? bind_extreme<BF16, true>(decoder, instruction, packed)
+                   : bind_extreme<F16, true>(decoder, instruction, packed);
     case Op::ex2:
       decoder.approximate();
       // ex2.approx.ftz.bf16 is the only bf16 form: its subnormals are flushed.

@@ -60,9 +60,15 @@ struct F16 {
   static float value(uint16_t bits) { return f16_value(bits); }
   static uint16_t encode(float value) { return f16_bits(value); }
   static uint16_t flush(uint16_t bits) { return static_cast<uint16_t>((bits & 0x7c00) == 0 ? bits & 0x8000 : bits); }
-  /// a * b + c rounded once. The product is exact in f32; the sum is rounded to odd there, so that rounding it again to
-  /// 11 bits is as good as rounding the exact sum.
-  static uint16_t fma(uint16_t a, uint16_t b, uint16_t c) {
+  /// `.ftz`: zero if the value rounded to 11 bits with an unbounded exponent is below the normal range.
+  static uint16_t encode_flushed(float value) {
+    const uint32_t bits = bits_of(value);
+    const uint32_t rounded = ((bits & 0x7fffffffu) + 0xfffu + ((bits >> 13) & 1)) & 0xffffe000u;
+    return rounded < 0x38800000u ? static_cast<uint16_t>((bits >> 16) & 0x8000) : f16_bits(value);
+  }
+  /// a * b + c, to be rounded by encode. The product is exact in f32; the sum is rounded to odd there, so that rounding
+  /// it again to 11 bits is as good as rounding the exact sum.
+  static float fma(uint16_t a, uint16_t b, uint16_t c) {
     const float product = value(a) * value(b);
     const float addend = value(c);
     const float sum = product + addend;
@@ -71,7 +77,7 @@ struct F16 {
     const uint32_t bits = bits_of(sum);
     const bool inexact = (error > 0 || error < 0) && (bits & 1) == 0;
     const uint32_t toward = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
-    return encode(float_of(inexact ? toward : bits));
+    return float_of(inexact ? toward : bits);
   }
 };
 
@@ -80,7 +86,7 @@ struct BF16 {
   static uint16_t encode(float value) { return bf16_bits(value); }
   static uint16_t flush(uint16_t bits) { return static_cast<uint16_t>((bits & 0x7f80) == 0 ? bits & 0x8000 : bits); }
   /// As F16::fma, in f64: products of bf16 values overflow f32.
-  static uint16_t fma(uint16_t a, uint16_t b, uint16_t c) {
+  static float fma(uint16_t a, uint16_t b, uint16_t c) {
     const double product = static_cast<double>(value(a)) * static_cast<double>(value(b));
     const double addend = static_cast<double>(value(c));
     const double sum = product + addend;
@@ -89,7 +95,7 @@ struct BF16 {
     const uint64_t bits = bits_of(sum);
     const bool inexact = (error > 0 || error < 0) && (bits & 1) == 0;
     const uint64_t toward = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
-    return encode(round_to_odd(double_of(inexact ? toward : bits)));
+    return round_to_odd(double_of(inexact ? toward : bits));
   }
 
  private:
@@ -98,7 +104,7 @@ struct BF16 {
     const auto back = static_cast<double>(nearest);
     const uint32_t bits = bits_of(nearest);
     const bool inexact = (back < value || back > value) && (bits & 1) == 0;
-    const bool below = nearest < 0 ? back > value : back < value;  // the magnitude was rounded down
+    const bool below = value < 0 ? back > value : back < value;  // the magnitude was rounded down
     return float_of(inexact ? (below ? bits + 1 : bits - 1) : bits);
   }
 };

@@ -4,7 +4,8 @@
 #include "emulator/isa/alu.h"
 #include "emulator/isa/arithmetic.h"
 
-/// Integer arithmetic (PTX ISA "Integer Arithmetic Instructions" and "Extended-Precision Integer Arithmetic Instructions").
+/// Integer arithmetic (PTX ISA "Integer Arithmetic Instructions" and "Extended-Precision Integer Arithmetic
+/// Instructions").
 namespace ptxbench::emulator {
 namespace {
 
@@ -16,10 +17,10 @@ using Work = std::conditional_t<(sizeof(T) < 4), uint32_t, Unsigned<T>>;
 __extension__ using Int128 = __int128;
 __extension__ using Uint128 = unsigned __int128;
 template <class T>
-using Twice = std::conditional_t<
-    sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
-    std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
-                       std::conditional_t<std::is_signed_v<T>, Int128, Uint128>>>;
+using Twice =
+    std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
+                       std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
+                                          std::conditional_t<std::is_signed_v<T>, Int128, Uint128>>>;
 
 template <class T>
 T wrap(Work<T> value) {
@@ -64,12 +65,14 @@ template <class T>
 struct MadWide {
   static Twice<T> apply(T a, T b, Twice<T> c) {
     using U = Unsigned<Twice<T>>;
-    return static_cast<Twice<T>>(static_cast<U>(static_cast<Twice<T>>(a) * static_cast<Twice<T>>(b)) + static_cast<U>(c));
+    return static_cast<Twice<T>>(static_cast<U>(static_cast<Twice<T>>(a) * static_cast<Twice<T>>(b)) +
+                                 static_cast<U>(c));
   }
 };
 
 int32_t saturate(int64_t value) {
-  return static_cast<int32_t>(std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
 }
 struct AddSat {
   static int32_t apply(int32_t a, int32_t b) { return saturate(int64_t{a} + b); }
@@ -109,7 +112,8 @@ struct Mad24HiSat {
 template <class T>
 struct Sad {
   static T apply(T a, T b, T c) {
-    const Work<T> difference = a < b ? static_cast<Work<T>>(b) - static_cast<Work<T>>(a) : static_cast<Work<T>>(a) - static_cast<Work<T>>(b);
+    const Work<T> difference =
+        a < b ? static_cast<Work<T>>(b) - static_cast<Work<T>>(a) : static_cast<Work<T>>(a) - static_cast<Work<T>>(b);
     return wrap<T>(static_cast<Work<T>>(c) + difference);
   }
 };
@@ -166,7 +170,8 @@ struct Halves {
       low = std::max(low, T{0});
       high = std::max(high, T{0});
     }
-    return static_cast<uint32_t>(static_cast<uint16_t>(low)) | (static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16);
+    return static_cast<uint32_t>(static_cast<uint16_t>(low)) |
+           (static_cast<uint32_t>(static_cast<uint16_t>(high)) << 16);
   }
 };
 
@@ -256,7 +261,8 @@ struct Szext {
   }
 };
 
-/// Find n-th set bit, as the PTX pseudo code: offset 0 asks about bit `base` itself, the sign of offset is the direction.
+/// Find n-th set bit, as the PTX pseudo code: offset 0 asks about bit `base` itself, the sign of offset is the
+/// direction.
 struct Fns {
   static uint32_t apply(uint32_t mask, uint32_t base, int32_t offset) {
     if (base >= 32) return 0xffffffffu;
@@ -329,10 +335,13 @@ Handler carry_handler(bool read, bool write) {
   return write ? &carry_chain<T, Subtract, false, true> : &carry_chain<T, Subtract, false, false>;
 }
 
-void emit_carry(Decoder& decoder, Slot destination, Slot a, Slot b, unsigned bits, bool subtract, bool read, bool write) {
+void emit_carry(Decoder& decoder, Slot destination, Slot a, Slot b, unsigned bits, bool subtract, bool read,
+                bool write) {
   const uint32_t carry = decoder.carry_flag().offset;
-  const Handler handler = bits == 32 ? (subtract ? carry_handler<uint32_t, true>(read, write) : carry_handler<uint32_t, false>(read, write))
-                                     : (subtract ? carry_handler<uint64_t, true>(read, write) : carry_handler<uint64_t, false>(read, write));
+  const Handler handler =
+      bits == 32
+          ? (subtract ? carry_handler<uint32_t, true>(read, write) : carry_handler<uint32_t, false>(read, write))
+          : (subtract ? carry_handler<uint64_t, true>(read, write) : carry_handler<uint64_t, false>(read, write));
   Inst& inst = decoder.emit({handler, handler});
   inst.dst = destination.offset;
   inst.src[0] = a.offset;
@@ -346,8 +355,8 @@ void bind_carry_add(Decoder& decoder, const Instruction& instruction) {
   const bool read = instruction.op == Op::addc || instruction.op == Op::subc;
   const Slot a = decoder.vector_source(instruction.operands.at(1), type);
   const Slot b = decoder.vector_source(instruction.operands.at(2), type);
-  emit_carry(decoder, decoder.vector_destination(instruction.operands.at(0), type), a, b, type_bits(type), subtract, read,
-             instruction.has(Mod::cc));
+  emit_carry(decoder, decoder.vector_destination(instruction.operands.at(0), type), a, b, type_bits(type), subtract,
+             read, instruction.has(Mod::cc));
 }
 
 void bind_carry_mad(Decoder& decoder, const Instruction& instruction) {
@@ -359,15 +368,24 @@ void bind_carry_mad(Decoder& decoder, const Instruction& instruction) {
   const bool high = instruction.has(Mod::hi);
   const std::array<Slot, 2> factors{a, b};
   switch (type) {
-    case Type::u32: high ? emit_slots<MulHi<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors)
-                         : emit_slots<MulLo<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors); break;
-    case Type::s32: high ? emit_slots<MulHi<int32_t>, int32_t, int32_t, int32_t>(decoder, product, factors)
-                         : emit_slots<MulLo<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors); break;
-    case Type::u64: high ? emit_slots<MulHi<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors)
-                         : emit_slots<MulLo<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors); break;
-    case Type::s64: high ? emit_slots<MulHi<int64_t>, int64_t, int64_t, int64_t>(decoder, product, factors)
-                         : emit_slots<MulLo<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors); break;
-    default: unsupported_type(type);
+    case Type::u32:
+      high ? emit_slots<MulHi<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors)
+           : emit_slots<MulLo<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors);
+      break;
+    case Type::s32:
+      high ? emit_slots<MulHi<int32_t>, int32_t, int32_t, int32_t>(decoder, product, factors)
+           : emit_slots<MulLo<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, product, factors);
+      break;
+    case Type::u64:
+      high ? emit_slots<MulHi<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors)
+           : emit_slots<MulLo<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors);
+      break;
+    case Type::s64:
+      high ? emit_slots<MulHi<int64_t>, int64_t, int64_t, int64_t>(decoder, product, factors)
+           : emit_slots<MulLo<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, product, factors);
+      break;
+    default:
+      unsupported_type(type);
   }
   emit_carry(decoder, decoder.vector_destination(instruction.operands.at(0), type), product, c, type_bits(type), false,
              instruction.op == Op::madc, instruction.has(Mod::cc));
@@ -379,23 +397,43 @@ void bind_carry_mad(Decoder& decoder, const Instruction& instruction) {
 template <template <class> class Operation>
 void bind_wrapping(Decoder& decoder, const Instruction& instruction, Type type) {
   switch (type_bits(type)) {
-    case 16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type}); return;
-    case 32: emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
-    case 64: emit_lanes<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type}); return;
-    default: unsupported_type(type);
+    case 16:
+      emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type});
+      return;
+    case 32:
+      emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type});
+      return;
+    case 64:
+      emit_lanes<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
 template <template <class> class Operation, class... Extra>
 void bind_signed_pair(Decoder& decoder, const Instruction& instruction, Type type) {
   switch (type) {
-    case Type::u16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type}); return;
-    case Type::s16: emit_any<Operation<int16_t>, int16_t, int16_t, int16_t>(decoder, instruction, type, {type, type}); return;
-    case Type::u32: emit_any<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
-    case Type::s32: emit_any<Operation<int32_t>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type}); return;
-    case Type::u64: emit_any<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type}); return;
-    case Type::s64: emit_any<Operation<int64_t>, int64_t, int64_t, int64_t>(decoder, instruction, type, {type, type}); return;
-    default: unsupported_type(type);
+    case Type::u16:
+      emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::s16:
+      emit_any<Operation<int16_t>, int16_t, int16_t, int16_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::u32:
+      emit_any<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::s32:
+      emit_any<Operation<int32_t>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::u64:
+      emit_any<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::s64:
+      emit_any<Operation<int64_t>, int64_t, int64_t, int64_t>(decoder, instruction, type, {type, type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -403,13 +441,26 @@ template <template <class> class Operation>
 void bind_signed_triple(Decoder& decoder, const Instruction& instruction, Type type) {
   const std::array<Type, 3> types{type, type, type};
   switch (type) {
-    case Type::u16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, types); return;
-    case Type::s16: emit_any<Operation<int16_t>, int16_t, int16_t, int16_t, int16_t>(decoder, instruction, type, types); return;
-    case Type::u32: emit_any<Operation<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, types); return;
-    case Type::s32: emit_any<Operation<int32_t>, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, types); return;
-    case Type::u64: emit_any<Operation<uint64_t>, uint64_t, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, types); return;
-    case Type::s64: emit_any<Operation<int64_t>, int64_t, int64_t, int64_t, int64_t>(decoder, instruction, type, types); return;
-    default: unsupported_type(type);
+    case Type::u16:
+      emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, types);
+      return;
+    case Type::s16:
+      emit_any<Operation<int16_t>, int16_t, int16_t, int16_t, int16_t>(decoder, instruction, type, types);
+      return;
+    case Type::u32:
+      emit_any<Operation<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, types);
+      return;
+    case Type::s32:
+      emit_any<Operation<int32_t>, int32_t, int32_t, int32_t, int32_t>(decoder, instruction, type, types);
+      return;
+    case Type::u64:
+      emit_any<Operation<uint64_t>, uint64_t, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, types);
+      return;
+    case Type::s64:
+      emit_any<Operation<int64_t>, int64_t, int64_t, int64_t, int64_t>(decoder, instruction, type, types);
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -448,11 +499,20 @@ void bind_integer_mul(Decoder& decoder, const Instruction& instruction) {
   if (instruction.has(Mod::hi)) return bind_signed_pair<MulHi>(decoder, instruction, type);
   if (!instruction.has(Mod::wide)) throw std::runtime_error("mul without .lo, .hi or .wide");
   switch (type) {
-    case Type::u16: emit_any<MulWide<uint16_t>, uint32_t, uint16_t, uint16_t>(decoder, instruction, Type::u32, {type, type}); return;
-    case Type::s16: emit_any<MulWide<int16_t>, int32_t, int16_t, int16_t>(decoder, instruction, Type::s32, {type, type}); return;
-    case Type::u32: emit_lanes<MulWide<uint32_t>, uint64_t, uint32_t, uint32_t>(decoder, instruction, Type::u64, {type, type}); return;
-    case Type::s32: emit_lanes<MulWide<int32_t>, int64_t, int32_t, int32_t>(decoder, instruction, Type::s64, {type, type}); return;
-    default: unsupported_type(type);
+    case Type::u16:
+      emit_any<MulWide<uint16_t>, uint32_t, uint16_t, uint16_t>(decoder, instruction, Type::u32, {type, type});
+      return;
+    case Type::s16:
+      emit_any<MulWide<int16_t>, int32_t, int16_t, int16_t>(decoder, instruction, Type::s32, {type, type});
+      return;
+    case Type::u32:
+      emit_lanes<MulWide<uint32_t>, uint64_t, uint32_t, uint32_t>(decoder, instruction, Type::u64, {type, type});
+      return;
+    case Type::s32:
+      emit_lanes<MulWide<int32_t>, int64_t, int32_t, int32_t>(decoder, instruction, Type::s64, {type, type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -465,18 +525,41 @@ void bind_integer_mad(Decoder& decoder, const Instruction& instruction) {
     bind_signed_triple<MadHi>(decoder, instruction, type);
   } else if (instruction.has(Mod::wide)) {
     switch (type) {
-      case Type::u16: emit_any<MadWide<uint16_t>, uint32_t, uint16_t, uint16_t, uint32_t>(decoder, instruction, Type::u32, {type, type, Type::u32}); return;
-      case Type::s16: emit_any<MadWide<int16_t>, int32_t, int16_t, int16_t, int32_t>(decoder, instruction, Type::s32, {type, type, Type::s32}); return;
-      case Type::u32: emit_lanes<MadWide<uint32_t>, uint64_t, uint32_t, uint32_t, uint64_t>(decoder, instruction, Type::u64, {type, type, Type::u64}); return;
-      case Type::s32: emit_lanes<MadWide<int32_t>, int64_t, int32_t, int32_t, int64_t>(decoder, instruction, Type::s64, {type, type, Type::s64}); return;
-      default: unsupported_type(type);
+      case Type::u16:
+        emit_any<MadWide<uint16_t>, uint32_t, uint16_t, uint16_t, uint32_t>(decoder, instruction, Type::u32,
+                                                                            {type, type, Type::u32});
+        return;
+      case Type::s16:
+        emit_any<MadWide<int16_t>, int32_t, int16_t, int16_t, int32_t>(decoder, instruction, Type::s32,
+                                                                       {type, type, Type::s32});
+        return;
+      case Type::u32:
+        emit_lanes<MadWide<uint32_t>, uint64_t, uint32_t, uint32_t, uint64_t>(decoder, instruction, Type::u64,
+                                                                              {type, type, Type::u64});
+        return;
+      case Type::s32:
+        emit_lanes<MadWide<int32_t>, int64_t, int32_t, int32_t, int64_t>(decoder, instruction, Type::s64,
+                                                                         {type, type, Type::s64});
+        return;
+      default:
+        unsupported_type(type);
     }
   } else if (instruction.has(Mod::lo)) {
     switch (type_bits(type)) {
-      case 16: emit_any<MadLo<uint16_t>, uint16_t, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type, type}); return;
-      case 32: emit_lanes<MadLo<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type, type}); return;
-      case 64: emit_any<MadLo<uint64_t>, uint64_t, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type, type}); return;
-      default: unsupported_type(type);
+      case 16:
+        emit_any<MadLo<uint16_t>, uint16_t, uint16_t, uint16_t, uint16_t>(decoder, instruction, type,
+                                                                          {type, type, type});
+        return;
+      case 32:
+        emit_lanes<MadLo<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, type,
+                                                                            {type, type, type});
+        return;
+      case 64:
+        emit_any<MadLo<uint64_t>, uint64_t, uint64_t, uint64_t, uint64_t>(decoder, instruction, type,
+                                                                          {type, type, type});
+        return;
+      default:
+        unsupported_type(type);
     }
   } else {
     throw std::runtime_error("mad without .lo, .hi or .wide");
@@ -529,20 +612,34 @@ void bind_integer_div(Decoder& decoder, const Instruction& instruction) {
 void bind_integer_abs(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   switch (type) {
-    case Type::s16: emit_any<Abs<int16_t>, int16_t, int16_t>(decoder, instruction, type, {type}); return;
-    case Type::s32: emit_any<Abs<int32_t>, int32_t, int32_t>(decoder, instruction, type, {type}); return;
-    case Type::s64: emit_any<Abs<int64_t>, int64_t, int64_t>(decoder, instruction, type, {type}); return;
-    default: unsupported_type(type);
+    case Type::s16:
+      emit_any<Abs<int16_t>, int16_t, int16_t>(decoder, instruction, type, {type});
+      return;
+    case Type::s32:
+      emit_any<Abs<int32_t>, int32_t, int32_t>(decoder, instruction, type, {type});
+      return;
+    case Type::s64:
+      emit_any<Abs<int64_t>, int64_t, int64_t>(decoder, instruction, type, {type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
 void bind_integer_neg(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   switch (type) {
-    case Type::s16: emit_any<Neg<int16_t>, int16_t, int16_t>(decoder, instruction, type, {type}); return;
-    case Type::s32: emit_lanes<Neg<int32_t>, int32_t, int32_t>(decoder, instruction, type, {type}); return;
-    case Type::s64: emit_any<Neg<int64_t>, int64_t, int64_t>(decoder, instruction, type, {type}); return;
-    default: unsupported_type(type);
+    case Type::s16:
+      emit_any<Neg<int16_t>, int16_t, int16_t>(decoder, instruction, type, {type});
+      return;
+    case Type::s32:
+      emit_lanes<Neg<int32_t>, int32_t, int32_t>(decoder, instruction, type, {type});
+      return;
+    case Type::s64:
+      emit_any<Neg<int64_t>, int64_t, int64_t>(decoder, instruction, type, {type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -553,7 +650,9 @@ void bind_min_max(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   const bool relu = instruction.has(Mod::relu);
   switch (type) {
-    case Type::u16x2: bind_packed<Halves<Operation<uint16_t>, uint16_t>>(decoder, instruction, type); return;
+    case Type::u16x2:
+      bind_packed<Halves<Operation<uint16_t>, uint16_t>>(decoder, instruction, type);
+      return;
     case Type::s16x2:
       relu ? bind_packed<Halves<Operation<int16_t>, int16_t, true>>(decoder, instruction, type)
            : bind_packed<Halves<Operation<int16_t>, int16_t>>(decoder, instruction, type);
@@ -565,8 +664,11 @@ void bind_min_max(Decoder& decoder, const Instruction& instruction) {
         emit_lanes<Operation<int32_t>, int32_t, int32_t, int32_t>(decoder, instruction, type, {type, type});
       }
       return;
-    case Type::u32: emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
-    default: bind_signed_pair<Operation>(decoder, instruction, type);
+    case Type::u32:
+      emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type});
+      return;
+    default:
+      bind_signed_pair<Operation>(decoder, instruction, type);
   }
 }
 
@@ -608,11 +710,16 @@ void emit_bfind(Decoder& decoder, const Instruction& instruction, Type type) {
 void bind_bfind(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   switch (type) {
-    case Type::u32: return emit_bfind<uint32_t>(decoder, instruction, type);
-    case Type::s32: return emit_bfind<int32_t>(decoder, instruction, type);
-    case Type::u64: return emit_bfind<uint64_t>(decoder, instruction, type);
-    case Type::s64: return emit_bfind<int64_t>(decoder, instruction, type);
-    default: unsupported_type(type);
+    case Type::u32:
+      return emit_bfind<uint32_t>(decoder, instruction, type);
+    case Type::s32:
+      return emit_bfind<int32_t>(decoder, instruction, type);
+    case Type::u64:
+      return emit_bfind<uint64_t>(decoder, instruction, type);
+    case Type::s64:
+      return emit_bfind<int64_t>(decoder, instruction, type);
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -623,11 +730,16 @@ void emit_bfe(Decoder& decoder, const Instruction& instruction, Type type) {
 void bind_bfe(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   switch (type) {
-    case Type::u32: return emit_bfe<uint32_t>(decoder, instruction, type);
-    case Type::s32: return emit_bfe<int32_t>(decoder, instruction, type);
-    case Type::u64: return emit_bfe<uint64_t>(decoder, instruction, type);
-    case Type::s64: return emit_bfe<int64_t>(decoder, instruction, type);
-    default: unsupported_type(type);
+    case Type::u32:
+      return emit_bfe<uint32_t>(decoder, instruction, type);
+    case Type::s32:
+      return emit_bfe<int32_t>(decoder, instruction, type);
+    case Type::u64:
+      return emit_bfe<uint64_t>(decoder, instruction, type);
+    case Type::s64:
+      return emit_bfe<int64_t>(decoder, instruction, type);
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -642,40 +754,53 @@ void bind_bfi(Decoder& decoder, const Instruction& instruction) {
 }
 
 void bind_bmsk(Decoder& decoder, const Instruction& instruction) {
-  instruction.has(Mod::clamp) ? emit_any<Bmsk<true>, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::u32})
-                              : emit_any<Bmsk<false>, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::u32});
+  instruction.has(Mod::clamp)
+      ? emit_any<Bmsk<true>, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::u32})
+      : emit_any<Bmsk<false>, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::u32});
 }
 
 template <class T>
 void emit_szext(Decoder& decoder, const Instruction& instruction, Type type) {
-  instruction.has(Mod::clamp) ? emit_any<Szext<T, true>, T, T, uint32_t>(decoder, instruction, type, {type, Type::u32})
-                              : emit_any<Szext<T, false>, T, T, uint32_t>(decoder, instruction, type, {type, Type::u32});
+  instruction.has(Mod::clamp)
+      ? emit_any<Szext<T, true>, T, T, uint32_t>(decoder, instruction, type, {type, Type::u32})
+      : emit_any<Szext<T, false>, T, T, uint32_t>(decoder, instruction, type, {type, Type::u32});
 }
 void bind_szext(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
-  if (type == Type::s32) emit_szext<int32_t>(decoder, instruction, type);
-  else if (type == Type::u32) emit_szext<uint32_t>(decoder, instruction, type);
-  else unsupported_type(type);
+  if (type == Type::s32)
+    emit_szext<int32_t>(decoder, instruction, type);
+  else if (type == Type::u32)
+    emit_szext<uint32_t>(decoder, instruction, type);
+  else
+    unsupported_type(type);
 }
 
 void bind_fns(Decoder& decoder, const Instruction& instruction) {
-  emit_any<Fns, uint32_t, uint32_t, uint32_t, int32_t>(decoder, instruction, Type::b32, {Type::b32, Type::b32, Type::s32});
+  emit_any<Fns, uint32_t, uint32_t, uint32_t, int32_t>(decoder, instruction, Type::b32,
+                                                       {Type::b32, Type::b32, Type::s32});
 }
 
 template <class Operation>
 void emit_dot(Decoder& decoder, const Instruction& instruction) {
-  emit_any<Operation, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::b32, Type::b32});
+  emit_any<Operation, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32,
+                                                              {Type::b32, Type::b32, Type::b32});
 }
 void bind_dp4a(Decoder& decoder, const Instruction& instruction) {
   const bool a = instruction.type(0) == Type::s32, b = instruction.type(1) == Type::s32;
-  if (a) b ? emit_dot<Dp4a<true, true>>(decoder, instruction) : emit_dot<Dp4a<true, false>>(decoder, instruction);
-  else b ? emit_dot<Dp4a<false, true>>(decoder, instruction) : emit_dot<Dp4a<false, false>>(decoder, instruction);
+  if (a)
+    b ? emit_dot<Dp4a<true, true>>(decoder, instruction) : emit_dot<Dp4a<true, false>>(decoder, instruction);
+  else
+    b ? emit_dot<Dp4a<false, true>>(decoder, instruction) : emit_dot<Dp4a<false, false>>(decoder, instruction);
 }
 template <bool High>
 void emit_dp2a(Decoder& decoder, const Instruction& instruction) {
   const bool a = instruction.type(0) == Type::s32, b = instruction.type(1) == Type::s32;
-  if (a) b ? emit_dot<Dp2a<true, true, High>>(decoder, instruction) : emit_dot<Dp2a<true, false, High>>(decoder, instruction);
-  else b ? emit_dot<Dp2a<false, true, High>>(decoder, instruction) : emit_dot<Dp2a<false, false, High>>(decoder, instruction);
+  if (a)
+    b ? emit_dot<Dp2a<true, true, High>>(decoder, instruction)
+      : emit_dot<Dp2a<true, false, High>>(decoder, instruction);
+  else
+    b ? emit_dot<Dp2a<false, true, High>>(decoder, instruction)
+      : emit_dot<Dp2a<false, false, High>>(decoder, instruction);
 }
 void bind_dp2a(Decoder& decoder, const Instruction& instruction) {
   instruction.has(Mod::hi) ? emit_dp2a<true>(decoder, instruction) : emit_dp2a<false>(decoder, instruction);

@@ -84,21 +84,36 @@ template <template <class> class Operation, PredicateOp Predicate>
 void bind_bitwise(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   switch (type) {
-    case Type::pred: return bind_predicates<Predicate>(decoder, instruction);
-    case Type::b16: emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type}); return;
-    case Type::b32: emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type}); return;
-    case Type::b64: emit_lanes<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type}); return;
-    default: unsupported_type(type);
+    case Type::pred:
+      return bind_predicates<Predicate>(decoder, instruction);
+    case Type::b16:
+      emit_any<Operation<uint16_t>, uint16_t, uint16_t, uint16_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::b32:
+      emit_lanes<Operation<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, type});
+      return;
+    case Type::b64:
+      emit_lanes<Operation<uint64_t>, uint64_t, uint64_t, uint64_t>(decoder, instruction, type, {type, type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
 template <template <class> class Operation>
 void bind_unary(Decoder& decoder, const Instruction& instruction, Type type) {
   switch (type) {
-    case Type::b16: emit_any<Operation<uint16_t>, uint16_t, uint16_t>(decoder, instruction, type, {type}); return;
-    case Type::b32: emit_any<Operation<uint32_t>, uint32_t, uint32_t>(decoder, instruction, type, {type}); return;
-    case Type::b64: emit_any<Operation<uint64_t>, uint64_t, uint64_t>(decoder, instruction, type, {type}); return;
-    default: unsupported_type(type);
+    case Type::b16:
+      emit_any<Operation<uint16_t>, uint16_t, uint16_t>(decoder, instruction, type, {type});
+      return;
+    case Type::b32:
+      emit_any<Operation<uint32_t>, uint32_t, uint32_t>(decoder, instruction, type, {type});
+      return;
+    case Type::b64:
+      emit_any<Operation<uint64_t>, uint64_t, uint64_t>(decoder, instruction, type, {type});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -115,10 +130,17 @@ void bind_cnot(Decoder& decoder, const Instruction& instruction) {
 void bind_shl(Decoder& decoder, const Instruction& instruction) {
   const Type type = require_type(instruction);
   switch (type_bits(type)) {
-    case 16: emit_any<Shl<uint16_t>, uint16_t, uint16_t, uint32_t>(decoder, instruction, type, {type, Type::u32}); return;
-    case 32: emit_lanes<Shl<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, Type::u32}); return;
-    case 64: emit_lanes<Shl<uint64_t>, uint64_t, uint64_t, uint32_t>(decoder, instruction, type, {type, Type::u32}); return;
-    default: unsupported_type(type);
+    case 16:
+      emit_any<Shl<uint16_t>, uint16_t, uint16_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
+      return;
+    case 32:
+      emit_lanes<Shl<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
+      return;
+    case 64:
+      emit_lanes<Shl<uint64_t>, uint64_t, uint64_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
+      return;
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -131,14 +153,16 @@ void bind_shr(Decoder& decoder, const Instruction& instruction) {
                  : emit_any<Shr<uint16_t>, uint16_t, uint16_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
       return;
     case 32:
-      arithmetic ? emit_lanes<Shr<int32_t>, int32_t, int32_t, uint32_t>(decoder, instruction, type, {type, Type::u32})
-                 : emit_lanes<Shr<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
+      arithmetic
+          ? emit_lanes<Shr<int32_t>, int32_t, int32_t, uint32_t>(decoder, instruction, type, {type, Type::u32})
+          : emit_lanes<Shr<uint32_t>, uint32_t, uint32_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
       return;
     case 64:
       arithmetic ? emit_any<Shr<int64_t>, int64_t, int64_t, uint32_t>(decoder, instruction, type, {type, Type::u32})
                  : emit_any<Shr<uint64_t>, uint64_t, uint64_t, uint32_t>(decoder, instruction, type, {type, Type::u32});
       return;
-    default: unsupported_type(type);
+    default:
+      unsupported_type(type);
   }
 }
 
@@ -193,8 +217,8 @@ const Inst* lop3_any(Warp& warp, const Inst& inst) {
 }
 
 const Inst* lop3_uniform(Warp& warp, const Inst& inst) {
-  *warp.slot<uint32_t>(inst.dst) = evaluate_lut(inst.aux, *warp.slot<uint32_t>(inst.src[0]), *warp.slot<uint32_t>(inst.src[1]),
-                                                *warp.slot<uint32_t>(inst.src[2]));
+  *warp.slot<uint32_t>(inst.dst) = evaluate_lut(inst.aux, *warp.slot<uint32_t>(inst.src[0]),
+                                                *warp.slot<uint32_t>(inst.src[1]), *warp.slot<uint32_t>(inst.src[2]));
   return &inst + 1;
 }
 
@@ -213,7 +237,8 @@ void emit_lop3(Decoder& decoder, const Instruction& instruction, Slot destinatio
   if (lut > 255) throw std::runtime_error("lop3 look-up table is not an immediate byte");
   const Type type = Type::b32;
   const auto shaped = [&]<class Operation>(Operation) {
-    const std::array<Slot, 3> sources{decoder.source(instruction.operands[1], type), decoder.source(instruction.operands[2], type),
+    const std::array<Slot, 3> sources{decoder.source(instruction.operands[1], type),
+                                      decoder.source(instruction.operands[2], type),
                                       decoder.source(instruction.operands[3], type)};
     emit_slots<Operation, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, destination, sources);
   };
@@ -223,7 +248,8 @@ void emit_lop3(Decoder& decoder, const Instruction& instruction, Slot destinatio
   const bool uniform = destination.shape == Shape::uniform;
   std::array<Slot, 3> sources{};
   for (size_t s = 0; s < 3; ++s) {
-    sources[s] = uniform ? decoder.source(instruction.operands[s + 1], type) : decoder.vector_source(instruction.operands[s + 1], type);
+    sources[s] = uniform ? decoder.source(instruction.operands[s + 1], type)
+                         : decoder.vector_source(instruction.operands[s + 1], type);
   }
   const Handler handler = uniform ? &lop3_uniform : &lop3_any;
   Inst& inst = decoder.emit({handler, handler});
@@ -242,8 +268,9 @@ void bind_lop3(Decoder& decoder, const Instruction& instruction) {
   const PredicateSource q = predicate_source(decoder, instruction.operands.at(5));
   emit_lop3(decoder, instruction, destination);
   const bool uniform = destination.shape == Shape::uniform;
-  const Handler handler = instruction.has(Mod::and_) ? (uniform ? &lop3_predicate<true, true> : &lop3_predicate<true, false>)
-                                                     : (uniform ? &lop3_predicate<false, true> : &lop3_predicate<false, false>);
+  const Handler handler = instruction.has(Mod::and_)
+                              ? (uniform ? &lop3_predicate<true, true> : &lop3_predicate<true, false>)
+                              : (uniform ? &lop3_predicate<false, true> : &lop3_predicate<false, false>);
   Inst& inst = decoder.emit({handler, handler});
   inst.dst = predicate.offset;
   inst.src[0] = destination.offset;
@@ -275,12 +302,24 @@ constexpr uint32_t prmt_selector(PrmtMode mode, uint32_t c) {
   for (uint32_t i = 0; i < 4; ++i) {
     uint32_t byte = 0;
     switch (mode) {
-      case PrmtMode::f4e: byte = c + i; break;
-      case PrmtMode::b4e: byte = (c - i) & 7; break;
-      case PrmtMode::rc8: byte = c; break;
-      case PrmtMode::ecl: byte = i < c ? c : i; break;
-      case PrmtMode::ecr: byte = i < c ? i : c; break;
-      case PrmtMode::rc16: byte = (c & 1) * 2 + (i & 1); break;
+      case PrmtMode::f4e:
+        byte = c + i;
+        break;
+      case PrmtMode::b4e:
+        byte = (c - i) & 7;
+        break;
+      case PrmtMode::rc8:
+        byte = c;
+        break;
+      case PrmtMode::ecl:
+        byte = i < c ? c : i;
+        break;
+      case PrmtMode::ecr:
+        byte = i < c ? i : c;
+        break;
+      case PrmtMode::rc16:
+        byte = (c & 1) * 2 + (i & 1);
+        break;
     }
     selector |= (byte & 7) << (4 * i);
   }
@@ -288,8 +327,8 @@ constexpr uint32_t prmt_selector(PrmtMode mode, uint32_t c) {
 }
 template <PrmtMode Mode>
 struct PrmtSpecial {
-  static constexpr std::array<uint32_t, 4> kSelectors{prmt_selector(Mode, 0), prmt_selector(Mode, 1), prmt_selector(Mode, 2),
-                                                      prmt_selector(Mode, 3)};
+  static constexpr std::array<uint32_t, 4> kSelectors{prmt_selector(Mode, 0), prmt_selector(Mode, 1),
+                                                      prmt_selector(Mode, 2), prmt_selector(Mode, 3)};
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) { return Prmt::apply(a, b, kSelectors[c & 3]); }
 };
 
@@ -306,7 +345,8 @@ void bind_prmt(Decoder& decoder, const Instruction& instruction) {
   if (instruction.has(Mod::ecl)) return emit_prmt<PrmtMode::ecl>(decoder, instruction);
   if (instruction.has(Mod::ecr)) return emit_prmt<PrmtMode::ecr>(decoder, instruction);
   if (instruction.has(Mod::rc16)) return emit_prmt<PrmtMode::rc16>(decoder, instruction);
-  emit_lanes<Prmt, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32, {Type::b32, Type::b32, Type::b32});
+  emit_lanes<Prmt, uint32_t, uint32_t, uint32_t, uint32_t>(decoder, instruction, Type::b32,
+                                                           {Type::b32, Type::b32, Type::b32});
 }
 
 }  // namespace

@@ -20,10 +20,14 @@ void emit_copy(Decoder& decoder, Slot destination, Slot source) {
 
 void emit_copy(Decoder& decoder, unsigned bits, Slot destination, Slot source) {
   switch (bits) {
-    case 16: return emit_copy<uint16_t>(decoder, destination, source);
-    case 32: return emit_copy<uint32_t>(decoder, destination, source);
-    case 64: return emit_copy<uint64_t>(decoder, destination, source);
-    default: throw std::runtime_error("mov width");
+    case 16:
+      return emit_copy<uint16_t>(decoder, destination, source);
+    case 32:
+      return emit_copy<uint32_t>(decoder, destination, source);
+    case 64:
+      return emit_copy<uint64_t>(decoder, destination, source);
+    default:
+      throw std::runtime_error("mov width");
   }
 }
 
@@ -68,8 +72,10 @@ void emit_pack4(Decoder& decoder, Slot destination, const std::vector<Operand>& 
   }
   HandlerPair handlers;
   if (uniform) {
-    handlers.full = bits == 8 ? &detail::UniformHandler<Pack4<uint32_t, 8>, uint32_t, uint16_t, uint16_t, uint16_t, uint16_t>::handler
-                              : &detail::UniformHandler<Pack4<uint64_t, 16>, uint64_t, uint16_t, uint16_t, uint16_t, uint16_t>::handler;
+    handlers.full =
+        bits == 8
+            ? &detail::UniformHandler<Pack4<uint32_t, 8>, uint32_t, uint16_t, uint16_t, uint16_t, uint16_t>::handler
+            : &detail::UniformHandler<Pack4<uint64_t, 16>, uint64_t, uint16_t, uint16_t, uint16_t, uint16_t>::handler;
     handlers.masked = handlers.full;
   } else {
     handlers = bits == 8 ? vector_handlers<Pack4<uint32_t, 8>, uint32_t, uint16_t, uint16_t, uint16_t, uint16_t>()
@@ -87,17 +93,28 @@ void bind_pack(Decoder& decoder, const Instruction& instruction, unsigned bits) 
   const auto piece = [&](size_t i, Type type) { return decoder.source(elements[i], type); };
   if (elements.size() == 2) {
     switch (bits) {
-      case 16: emit_slots<Pack2<uint16_t, uint16_t, 8>, uint16_t, uint16_t, uint16_t>(decoder, destination, {piece(0, Type::b8), piece(1, Type::b8)}); return;
-      case 32: emit_slots<Pack2<uint32_t, uint16_t, 16>, uint32_t, uint16_t, uint16_t>(decoder, destination, {piece(0, Type::b16), piece(1, Type::b16)}); return;
-      case 64: emit_slots<Pack2<uint64_t, uint32_t, 32>, uint64_t, uint32_t, uint32_t>(decoder, destination, {piece(0, Type::b32), piece(1, Type::b32)}); return;
+      case 16:
+        emit_slots<Pack2<uint16_t, uint16_t, 8>, uint16_t, uint16_t, uint16_t>(
+            decoder, destination, {piece(0, Type::b8), piece(1, Type::b8)});
+        return;
+      case 32:
+        emit_slots<Pack2<uint32_t, uint16_t, 16>, uint32_t, uint16_t, uint16_t>(
+            decoder, destination, {piece(0, Type::b16), piece(1, Type::b16)});
+        return;
+      case 64:
+        emit_slots<Pack2<uint64_t, uint32_t, 32>, uint64_t, uint32_t, uint32_t>(
+            decoder, destination, {piece(0, Type::b32), piece(1, Type::b32)});
+        return;
       case 128:
         emit_copy<uint64_t>(decoder, plane(destination, 0), piece(0, Type::b64));
         emit_copy<uint64_t>(decoder, plane(destination, 1), piece(1, Type::b64));
         return;
-      default: break;
+      default:
+        break;
     }
   }
-  if (elements.size() == 4 && (bits == 32 || bits == 64)) return emit_pack4(decoder, destination, elements, 0, bits / 4);
+  if (elements.size() == 4 && (bits == 32 || bits == 64))
+    return emit_pack4(decoder, destination, elements, 0, bits / 4);
   if (elements.size() == 8 && bits == 64) {
     const Slot low = decoder.scratch(32, destination.shape), high = decoder.scratch(32, destination.shape);
     emit_pack4(decoder, low, elements, 0, 8);
@@ -109,7 +126,8 @@ void bind_pack(Decoder& decoder, const Instruction& instruction, unsigned bits) 
 }
 
 template <class P, class S, unsigned Bits, size_t... I>
-void emit_pieces(Decoder& decoder, const std::vector<Operand>& elements, Slot source, Type type, std::index_sequence<I...>) {
+void emit_pieces(Decoder& decoder, const std::vector<Operand>& elements, Slot source, Type type,
+                 std::index_sequence<I...>) {
   const auto one = [&]<size_t Index>(std::integral_constant<size_t, Index>) {
     if (elements[Index].kind == OperandKind::sink) return;
     emit_slots<Piece<P, S, Index * Bits, Bits>, P, S>(decoder, decoder.destination(elements[Index], type), {source});
@@ -121,12 +139,18 @@ void bind_unpack(Decoder& decoder, const Instruction& instruction, unsigned bits
   const auto& elements = instruction.operands[0].elements;
   const Slot source = decoder.source(instruction.operands[1], instruction.type());
   const size_t count = elements.size();
-  if (bits == 16 && count == 2) return emit_pieces<uint16_t, uint16_t, 8>(decoder, elements, source, Type::b8, std::make_index_sequence<2>{});
-  if (bits == 32 && count == 2) return emit_pieces<uint16_t, uint32_t, 16>(decoder, elements, source, Type::b16, std::make_index_sequence<2>{});
-  if (bits == 32 && count == 4) return emit_pieces<uint16_t, uint32_t, 8>(decoder, elements, source, Type::b8, std::make_index_sequence<4>{});
-  if (bits == 64 && count == 2) return emit_pieces<uint32_t, uint64_t, 32>(decoder, elements, source, Type::b32, std::make_index_sequence<2>{});
-  if (bits == 64 && count == 4) return emit_pieces<uint16_t, uint64_t, 16>(decoder, elements, source, Type::b16, std::make_index_sequence<4>{});
-  if (bits == 64 && count == 8) return emit_pieces<uint16_t, uint64_t, 8>(decoder, elements, source, Type::b8, std::make_index_sequence<8>{});
+  if (bits == 16 && count == 2)
+    return emit_pieces<uint16_t, uint16_t, 8>(decoder, elements, source, Type::b8, std::make_index_sequence<2>{});
+  if (bits == 32 && count == 2)
+    return emit_pieces<uint16_t, uint32_t, 16>(decoder, elements, source, Type::b16, std::make_index_sequence<2>{});
+  if (bits == 32 && count == 4)
+    return emit_pieces<uint16_t, uint32_t, 8>(decoder, elements, source, Type::b8, std::make_index_sequence<4>{});
+  if (bits == 64 && count == 2)
+    return emit_pieces<uint32_t, uint64_t, 32>(decoder, elements, source, Type::b32, std::make_index_sequence<2>{});
+  if (bits == 64 && count == 4)
+    return emit_pieces<uint16_t, uint64_t, 16>(decoder, elements, source, Type::b16, std::make_index_sequence<4>{});
+  if (bits == 64 && count == 8)
+    return emit_pieces<uint16_t, uint64_t, 8>(decoder, elements, source, Type::b8, std::make_index_sequence<8>{});
   if (bits == 128 && count == 2) {
     for (unsigned i = 0; i < 2; ++i) {
       if (elements[i].kind == OperandKind::sink) continue;
@@ -139,7 +163,8 @@ void bind_unpack(Decoder& decoder, const Instruction& instruction, unsigned bits
 
 // --- clocks ---------------------------------------------------------------------------------------------------------
 
-/// A clock that follows the work done: deterministic for a given schedule, and growing at every read so that delay loops end.
+/// A clock that follows the work done: deterministic for a given schedule, and growing at every read so that delay
+/// loops end.
 uint64_t read_clock(Warp& warp) {
   constexpr uint64_t kCyclesPerInstruction = 2, kCyclesPerRead = 16;
   return warp.cluster->instructions * kCyclesPerInstruction + ++warp.cluster->clock_reads * kCyclesPerRead;
@@ -147,7 +172,8 @@ uint64_t read_clock(Warp& warp) {
 
 uint64_t read_timer() {
   return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
 }
 
 /// aux = special register; flags bit 0: uniform destination, bit 1: 64-bit.
@@ -155,12 +181,24 @@ const Inst* read_dynamic(Warp& warp, const Inst& inst) {
   using S = ptx::SpecialRegister;
   uint64_t value = 0;
   switch (static_cast<S>(inst.aux)) {
-    case S::clock: value = read_clock(warp) & 0xffffffffu; break;
-    case S::clock_hi: value = read_clock(warp) >> 32; break;
-    case S::clock64: value = read_clock(warp); break;
-    case S::globaltimer: value = read_timer(); break;
-    case S::globaltimer_lo: value = read_timer() & 0xffffffffu; break;
-    default: value = read_timer() >> 32; break;
+    case S::clock:
+      value = read_clock(warp) & 0xffffffffu;
+      break;
+    case S::clock_hi:
+      value = read_clock(warp) >> 32;
+      break;
+    case S::clock64:
+      value = read_clock(warp);
+      break;
+    case S::globaltimer:
+      value = read_timer();
+      break;
+    case S::globaltimer_lo:
+      value = read_timer() & 0xffffffffu;
+      break;
+    default:
+      value = read_timer() >> 32;
+      break;
   }
   if ((inst.flags & 1) != 0) {
     *warp.slot<uint64_t>(inst.dst) = value;
@@ -214,8 +252,10 @@ void bind_mov(Decoder& decoder, const Instruction& instruction) {
   }
   if (value.kind == OperandKind::special && source.shape == Shape::vector && bits != 32) {
     // Per-lane special registers are 32 bits wide.
-    if (bits == 16) emit_slots<Piece<uint16_t, uint32_t, 0, 16>, uint16_t, uint32_t>(decoder, destination, {source});
-    else emit_slots<Piece<uint64_t, uint32_t, 0, 32>, uint64_t, uint32_t>(decoder, destination, {source});
+    if (bits == 16)
+      emit_slots<Piece<uint16_t, uint32_t, 0, 16>, uint16_t, uint32_t>(decoder, destination, {source});
+    else
+      emit_slots<Piece<uint64_t, uint32_t, 0, 32>, uint64_t, uint32_t>(decoder, destination, {source});
     return;
   }
   emit_copy(decoder, bits, destination, source);
@@ -229,9 +269,14 @@ struct AddAddress {
 
 uint64_t window_of(ptx::StateSpace space) {
   switch (space) {
-    case ptx::StateSpace::shared: case ptx::StateSpace::shared_cta: case ptx::StateSpace::shared_cluster: return kSharedWindow;
-    case ptx::StateSpace::local: return kLocalWindow;
-    default: return 0;
+    case ptx::StateSpace::shared:
+    case ptx::StateSpace::shared_cta:
+    case ptx::StateSpace::shared_cluster:
+      return kSharedWindow;
+    case ptx::StateSpace::local:
+      return kLocalWindow;
+    default:
+      return 0;
   }
 }
 
@@ -255,16 +300,21 @@ bool lies_in(const Warp& warp, ptx::StateSpace space, uint64_t address) {
   const bool in_param = address >= launch.parameters && address < launch.parameters + launch.kernel->parameter_bytes;
   switch (space) {
     case ptx::StateSpace::shared:
-    case ptx::StateSpace::shared_cta: return in_shared && ((address - kSharedWindow) >> kCtaRankShift) == warp.cta->rank;
-    case ptx::StateSpace::shared_cluster: return in_shared;
-    case ptx::StateSpace::local: return in_local;
+    case ptx::StateSpace::shared_cta:
+      return in_shared && ((address - kSharedWindow) >> kCtaRankShift) == warp.cta->rank;
+    case ptx::StateSpace::shared_cluster:
+      return in_shared;
+    case ptx::StateSpace::local:
+      return in_local;
     case ptx::StateSpace::param:
-    case ptx::StateSpace::param_entry: return in_param;
+    case ptx::StateSpace::param_entry:
+      return in_param;
     case ptx::StateSpace::const_: {
       const auto allocation = launch.memory->find(address);
       return allocation != nullptr && allocation->kind == AllocationKind::module && allocation->read_only;
     }
-    default: return !in_shared && !in_local;
+    default:
+      return !in_shared && !in_local;
   }
 }
 
@@ -274,7 +324,8 @@ const Inst* test_space(Warp& warp, const Inst& inst) {
   const auto* address = warp.slot<const uint64_t>(inst.src[0]);
   for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    if (lies_in(warp, static_cast<ptx::StateSpace>(inst.aux), address[(inst.flags & 1) != 0 ? 0 : lane])) mask |= kLaneBit[lane];
+    if (lies_in(warp, static_cast<ptx::StateSpace>(inst.aux), address[(inst.flags & 1) != 0 ? 0 : lane]))
+      mask |= kLaneBit[lane];
   }
   write_predicate(warp, inst.dst, mask);
   return &inst + 1;
@@ -329,7 +380,8 @@ void bind_getctarank(Decoder& decoder, const Instruction& instruction) {
 /// Cache policies are opaque and have no effect on results.
 void bind_createpolicy(Decoder& decoder, const Instruction& instruction) {
   constexpr uint64_t kOpaquePolicy = 0x1000000000000000ull;
-  emit_copy<uint64_t>(decoder, decoder.destination(instruction.operands.at(0), Type::b64), decoder.constant(kOpaquePolicy));
+  emit_copy<uint64_t>(decoder, decoder.destination(instruction.operands.at(0), Type::b64),
+                      decoder.constant(kOpaquePolicy));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include "emulator/isa/alu.h"
 
-/// Video instructions (PTX ISA "Video Instructions"): scalar ones with byte and half-word selectors, and SIMD ones on two or
-/// four elements. Rare in today's code, so they run lane by lane.
+/// Video instructions (PTX ISA "Video Instructions"): scalar ones with byte and half-word selectors, and SIMD ones on
+/// two or four elements. Rare in today's code, so they run lane by lane.
 namespace ptxbench::emulator {
 namespace {
 
@@ -17,8 +17,8 @@ struct Video {
 
   uint64_t pack() const {
     return static_cast<uint64_t>(op) | uint64_t{signed_d} << 16 | uint64_t{signed_a} << 17 | uint64_t{signed_b} << 18 |
-           uint64_t{sat} << 19 | uint64_t{wrap} << 20 | uint64_t{select_a} << 24 |
-           uint64_t{select_b} << 28 | uint64_t{combine} << 32 | uint64_t{compare} << 44;
+           uint64_t{sat} << 19 | uint64_t{wrap} << 20 | uint64_t{select_a} << 24 | uint64_t{select_b} << 28 |
+           uint64_t{combine} << 32 | uint64_t{compare} << 44;
   }
   static Video unpack(uint64_t bits) {
     Video v;
@@ -52,12 +52,18 @@ int64_t clamp_to(int64_t value, unsigned bits, bool sign) {
 }
 bool compare(uint8_t how, int64_t a, int64_t b) {
   switch (how) {
-    case 0: return a == b;
-    case 1: return a != b;
-    case 2: return a < b;
-    case 3: return a <= b;
-    case 4: return a > b;
-    default: return a >= b;
+    case 0:
+      return a == b;
+    case 1:
+      return a != b;
+    case 2:
+      return a < b;
+    case 3:
+      return a <= b;
+    case 4:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 
@@ -67,12 +73,24 @@ uint64_t video_scalar(const uint64_t* operands, uint64_t options) {
   const int64_t c = element(operands[2], 0, 32, v.signed_d);
   int64_t value = 0;
   switch (v.op) {
-    case Op::vadd: value = a + b; break;
-    case Op::vsub: value = a - b; break;
-    case Op::vabsdiff: value = std::abs(a - b); break;
-    case Op::vmin: value = std::min(a, b); break;
-    case Op::vmax: value = std::max(a, b); break;
-    case Op::vset: value = compare(v.compare, a, b) ? 1 : 0; break;
+    case Op::vadd:
+      value = a + b;
+      break;
+    case Op::vsub:
+      value = a - b;
+      break;
+    case Op::vabsdiff:
+      value = std::abs(a - b);
+      break;
+    case Op::vmin:
+      value = std::min(a, b);
+      break;
+    case Op::vmax:
+      value = std::max(a, b);
+      break;
+    case Op::vset:
+      value = compare(v.compare, a, b) ? 1 : 0;
+      break;
     default: {
       // The amount is unsigned; wrap keeps five bits, clamp stops at 32.
       const uint64_t amount = v.wrap ? static_cast<uint64_t>(b) & 31 : std::min<uint64_t>(static_cast<uint64_t>(b), 32);
@@ -82,10 +100,17 @@ uint64_t video_scalar(const uint64_t* operands, uint64_t options) {
   if (v.sat) value = clamp_to(value, 32, v.signed_d);
   value = element(static_cast<uint64_t>(value), 0, 32, v.signed_d);
   switch (v.combine) {
-    case 1: value += c; break;
-    case 2: value = std::min(value, c); break;
-    case 3: value = std::max(value, c); break;
-    default: break;
+    case 1:
+      value += c;
+      break;
+    case 2:
+      value = std::min(value, c);
+      break;
+    case 3:
+      value = std::max(value, c);
+      break;
+    default:
+      break;
   }
   return static_cast<uint32_t>(value);
 }
@@ -98,15 +123,32 @@ uint64_t video_simd(const uint64_t* operands, uint64_t options) {
   uint64_t packed = 0;
   int64_t sum = 0;
   for (unsigned i = 0; i < count; ++i) {
-    const int64_t a = element(operands[0], i * bits, bits, v.signed_a), b = element(operands[1], i * bits, bits, v.signed_b);
+    const int64_t a = element(operands[0], i * bits, bits, v.signed_a),
+                  b = element(operands[1], i * bits, bits, v.signed_b);
     int64_t value = 0;
     switch (v.op) {
-      case Op::vadd2: case Op::vadd4: value = a + b; break;
-      case Op::vsub2: case Op::vsub4: value = a - b; break;
-      case Op::vabsdiff2: case Op::vabsdiff4: value = std::abs(a - b); break;
-      case Op::vmin2: case Op::vmin4: value = std::min(a, b); break;
-      case Op::vmax2: case Op::vmax4: value = std::max(a, b); break;
-      default: value = compare(v.compare, a, b) ? 1 : 0;
+      case Op::vadd2:
+      case Op::vadd4:
+        value = a + b;
+        break;
+      case Op::vsub2:
+      case Op::vsub4:
+        value = a - b;
+        break;
+      case Op::vabsdiff2:
+      case Op::vabsdiff4:
+        value = std::abs(a - b);
+        break;
+      case Op::vmin2:
+      case Op::vmin4:
+        value = std::min(a, b);
+        break;
+      case Op::vmax2:
+      case Op::vmax4:
+        value = std::max(a, b);
+        break;
+      default:
+        value = compare(v.compare, a, b) ? 1 : 0;
     }
     if (v.sat) value = clamp_to(value, bits, v.signed_d);
     packed |= zero_extend(static_cast<uint64_t>(value), bits) << (i * bits);
@@ -118,14 +160,22 @@ uint64_t video_simd(const uint64_t* operands, uint64_t options) {
 
 uint8_t selector(const Operand& operand) {
   switch (operand.suffix) {
-    case Mod::none: return 0;
-    case Mod::b0: return 1;
-    case Mod::b1: return 2;
-    case Mod::b2: return 3;
-    case Mod::b3: return 4;
-    case Mod::h0: return 5;
-    case Mod::h1: return 6;
-    default: throw std::runtime_error("operand selector");
+    case Mod::none:
+      return 0;
+    case Mod::b0:
+      return 1;
+    case Mod::b1:
+      return 2;
+    case Mod::b2:
+      return 3;
+    case Mod::b3:
+      return 4;
+    case Mod::h0:
+      return 5;
+    case Mod::h1:
+      return 6;
+    default:
+      throw std::runtime_error("operand selector");
   }
 }
 
@@ -154,12 +204,17 @@ void bind_scalar(Decoder& decoder, const Instruction& instruction) {
   for (const Operand& operand : operands) {
     if (operand.negated) throw std::runtime_error("negated video operand");
   }
-  if (operands[0].suffix != Mod::none) throw std::runtime_error("video instruction that merges into a part of its destination");
+  if (v.op == Op::vadd && v.sat && !v.signed_d)
+    throw std::runtime_error("vadd.u32 with .sat: hardware and ISA disagree");
+  if (operands[0].suffix != Mod::none)
+    throw std::runtime_error("video instruction that merges into a part of its destination");
   if (operands.size() > 3) {
-    emit_calls(decoder, operands[0], Type::b32, {{&operands[1], Type::b32}, {&operands[2], Type::b32}, {&operands[3], Type::b32}},
-               &video_scalar, v.pack());
+    emit_calls(decoder, operands[0], Type::b32,
+               {{&operands[1], Type::b32}, {&operands[2], Type::b32}, {&operands[3], Type::b32}}, &video_scalar,
+               v.pack());
   } else {
-    emit_calls(decoder, operands[0], Type::b32, {{&operands[1], Type::b32}, {&operands[2], Type::b32}}, &video_scalar, v.pack());
+    emit_calls(decoder, operands[0], Type::b32, {{&operands[1], Type::b32}, {&operands[2], Type::b32}}, &video_scalar,
+               v.pack());
   }
 }
 

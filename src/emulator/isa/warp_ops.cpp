@@ -4,8 +4,8 @@
 #include "emulator/isa/alu.h"
 
 /// Operations across the lanes of a warp (PTX ISA "Parallel Synchronization and Communication Instructions": vote.sync,
-/// match.sync, redux.sync, elect.sync, activemask, bar.warp.sync; "shfl.sync"). An instruction that names lanes which have not
-/// reached it waits; the scheduler joins the fragments of a warp that wait at one instruction.
+/// match.sync, redux.sync, elect.sync, activemask, bar.warp.sync; "shfl.sync"). An instruction that names lanes which
+/// have not reached it waits; the scheduler joins the fragments of a warp that wait at one instruction.
 namespace ptxbench::emulator {
 namespace {
 
@@ -78,9 +78,15 @@ const Inst* vote(Warp& warp, const Inst& inst) {
   for_each_group(warp, info.members, [&](uint32_t group, uint32_t members) {
     const uint32_t yes = predicate & members;
     switch (info.mode) {
-      case Vote::all: result |= yes == members ? group : 0; break;
-      case Vote::any: result |= yes != 0 ? group : 0; break;
-      case Vote::uni: result |= yes == members || yes == 0 ? group : 0; break;
+      case Vote::all:
+        result |= yes == members ? group : 0;
+        break;
+      case Vote::any:
+        result |= yes != 0 ? group : 0;
+        break;
+      case Vote::uni:
+        result |= yes == members || yes == 0 ? group : 0;
+        break;
       case Vote::ballot:
         for_each_lane(group, [&](unsigned lane) { warp.slot<uint32_t>(inst.dst)[lane] = yes; });
         break;
@@ -99,8 +105,8 @@ void bind_vote(Decoder& decoder, const Instruction& instruction) {
   info.predicate = predicate_source(decoder, instruction.operands.at(1));
   info.members = member_mask(decoder, instruction.operands.at(2));
   const Operand& target = instruction.operands.at(0);
-  const Slot destination =
-      info.mode == Vote::ballot ? decoder.vector_destination(target, Type::b32) : decoder.destination(target, Type::pred);
+  const Slot destination = info.mode == Vote::ballot ? decoder.vector_destination(target, Type::b32)
+                                                     : decoder.destination(target, Type::pred);
   const VoteInfo* kept = decoder.keep(info);
   Inst& inst = decoder.emit({&vote, &vote});
   inst.dst = destination.offset;
@@ -115,7 +121,7 @@ struct ShuffleInfo {
   MemberMask members;
   Slot b, c;
   bool has_predicate = false, fixed = false;
-  uint32_t predicate = 0;             ///< slot
+  uint32_t predicate = 0;              ///< slot
   std::array<uint8_t, kLanes> from{};  ///< if b and c are constants
   uint32_t in_range = 0;
 };
@@ -272,14 +278,22 @@ struct ReduxInfo {
 
 uint32_t reduce(Redux op, uint32_t a, uint32_t b) {
   switch (op) {
-    case Redux::add: return a + b;
-    case Redux::min_u: return std::min(a, b);
-    case Redux::max_u: return std::max(a, b);
-    case Redux::min_s: return static_cast<uint32_t>(std::min(static_cast<int32_t>(a), static_cast<int32_t>(b)));
-    case Redux::max_s: return static_cast<uint32_t>(std::max(static_cast<int32_t>(a), static_cast<int32_t>(b)));
-    case Redux::and_: return a & b;
-    case Redux::or_: return a | b;
-    case Redux::xor_: return a ^ b;
+    case Redux::add:
+      return a + b;
+    case Redux::min_u:
+      return std::min(a, b);
+    case Redux::max_u:
+      return std::max(a, b);
+    case Redux::min_s:
+      return static_cast<uint32_t>(std::min(static_cast<int32_t>(a), static_cast<int32_t>(b)));
+    case Redux::max_s:
+      return static_cast<uint32_t>(std::max(static_cast<int32_t>(a), static_cast<int32_t>(b)));
+    case Redux::and_:
+      return a & b;
+    case Redux::or_:
+      return a | b;
+    case Redux::xor_:
+      return a ^ b;
   }
   return 0;
 }
@@ -307,13 +321,20 @@ void bind_redux(Decoder& decoder, const Instruction& instruction) {
   if (type == Type::f32) throw std::runtime_error("redux.sync on f32 (sm_100)");
   ReduxInfo info;
   const bool is_signed_type = type == Type::s32;
-  if (instruction.has(Mod::add)) info.op = Redux::add;
-  else if (instruction.has(Mod::min)) info.op = is_signed_type ? Redux::min_s : Redux::min_u;
-  else if (instruction.has(Mod::max)) info.op = is_signed_type ? Redux::max_s : Redux::max_u;
-  else if (instruction.has(Mod::and_)) info.op = Redux::and_;
-  else if (instruction.has(Mod::or_)) info.op = Redux::or_;
-  else if (instruction.has(Mod::xor_)) info.op = Redux::xor_;
-  else throw std::runtime_error("redux.sync operation");
+  if (instruction.has(Mod::add))
+    info.op = Redux::add;
+  else if (instruction.has(Mod::min))
+    info.op = is_signed_type ? Redux::min_s : Redux::min_u;
+  else if (instruction.has(Mod::max))
+    info.op = is_signed_type ? Redux::max_s : Redux::max_u;
+  else if (instruction.has(Mod::and_))
+    info.op = Redux::and_;
+  else if (instruction.has(Mod::or_))
+    info.op = Redux::or_;
+  else if (instruction.has(Mod::xor_))
+    info.op = Redux::xor_;
+  else
+    throw std::runtime_error("redux.sync operation");
   const Slot source = decoder.vector_source(instruction.operands.at(1), type);
   info.members = member_mask(decoder, instruction.operands.at(2));
   const Slot destination = decoder.vector_destination(instruction.operands.at(0), type);

@@ -247,7 +247,7 @@ TEST_P(TensorCopiesTest, Errors) {
   const uint64_t good = map({TensorDataType::u16, {64, 32}, {128}, {64, 8}, TensorSwizzle::bytes128}, matrix());
   EXPECT_THAT(fault(load, {}, "tma.tensor-map", {0, zeros<uint64_t>(16)}), HasSubstr("tensor map"));
   EXPECT_THAT(fault(load, {}, "tma.tensor-map", {0, good + 32}), HasSubstr("64"));
-  fault(load, {}, "memory.out-of-bounds", {0, 0x10});
+  fault(load, {}, "memory.out-of-bounds", {0, 0x40});
   fault(load_kernel("3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "0, 0, 0", 1024), {}, "tma.box",
         {0, good});
   EXPECT_THAT(fault(tensor_kernel(R"(

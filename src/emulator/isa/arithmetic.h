@@ -21,5 +21,6 @@ void bind_float(Decoder& decoder, const ptx::Instruction& instruction);
 void bind_half(Decoder& decoder, const ptx::Instruction& instruction);
 
 void register_arithmetic(BinderTable& table);
+void register_integer_bits(BinderTable& table);
 
 }  // namespace ptxbench::emulator

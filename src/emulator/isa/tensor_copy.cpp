@@ -98,6 +98,21 @@ bool read_map(Warp& warp, const Inst& inst, const MemoryOp& operand, unsigned la
   return true;
 }
 
+/// Whether the whole tensor lies in one live allocation: then no box needs to be checked row by row.
+bool tensor_in_memory(const AddressSpace& memory, const TensorMap& map, bool write) {
+  uint64_t bytes = map.global_dims[0] * element_bytes(map.data_type);
+  for (unsigned i = 1; i < map.rank; ++i) {
+    uint64_t extent = 0;
+    if (__builtin_mul_overflow(map.global_dims[i] - 1, map.global_strides[i - 1], &extent) ||
+        __builtin_add_overflow(bytes, extent, &bytes)) {
+      return false;
+    }
+  }
+  const auto block = memory.find(map.global_address);
+  return block != nullptr && !block->freed && !(write && block->read_only) &&
+         bytes <= block->end() - map.global_address;
+}
+
 bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
   Cluster& cluster = *warp.cluster;
   auto copy = std::make_shared<TensorCopy>();
@@ -144,11 +159,14 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
     }
     copy->window = {warp.cta->shared, warp.cta->shared_bytes};
   }
-  bool in_memory = true;
-  for_each_global_range(copy->map, copy->coordinates, direction, [&](uint64_t address, uint64_t bytes) {
-    in_memory =
-        in_memory && resolve_address(warp, inst, StateSpace::global, address, bytes, 1, !op.load, lane) != nullptr;
-  });
+  bool in_memory = tensor_in_memory(*cluster.launch->memory, copy->map, !op.load);
+  if (!in_memory) {
+    in_memory = true;
+    for_each_global_range(copy->map, copy->coordinates, direction, [&](uint64_t address, uint64_t bytes) {
+      in_memory =
+          in_memory && resolve_address(warp, inst, StateSpace::global, address, bytes, 1, !op.load, lane) != nullptr;
+    });
+  }
   if (!in_memory) {
     if (cluster.fault) {
       cluster.fault->message =

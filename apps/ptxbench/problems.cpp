@@ -113,7 +113,7 @@ ExitCode show(const Options& options) {
   print_specs("input ", definition.inputs);
   print_specs("output", definition.outputs);
   fmt::print("reference:\n");
-  for (const auto line : base::split_lines(definition.reference)) fmt::print("  {}\n", line);
+  for (const auto line : base::split_lines(definition.reference)) fmt::print("{}{}\n", line.empty() ? "" : "  ", line);
   if (!judged(definition)) fmt::print("{}\n", problem::no_reference_message(definition));
   fmt::print("\nworkloads:\n");
   for (const Workload& workload : dataset->workloads(definition.name)) {

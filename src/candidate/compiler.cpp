@@ -76,8 +76,6 @@ constexpr StdName kStdNames[] = {
     {"all_of", "ALGORITHM"},
     {"transform", "ALGORITHM"},
     {"max_element", "ALGORITHM"},
-    {"min", "ALGORITHM"},
-    {"max", "ALGORITHM"},
 };
 
 Result<base::ProcessResult> run_tool(std::vector<std::string> argv, const fs::path& work, const Toolchain& toolchain,

@@ -14,12 +14,13 @@ struct Hasher {
 template <class Value>
 using NameMap = std::unordered_map<std::string_view, Value, Hasher>;
 
-constexpr std::array kModifierTexts = {std::string_view(""),
-#define X(name, bits) std::string_view(#name),
-                                       PTXBENCH_PTX_TYPES(X)
+constexpr std::string_view kModifierTexts[] = {
+    "",
+#define X(name, bits) #name,
+    PTXBENCH_PTX_TYPES(X)
 #undef X
-#define X(name, text) std::string_view(text),
-                                           PTXBENCH_PTX_MODIFIERS(X)
+#define X(name, text) text,
+    PTXBENCH_PTX_MODIFIERS(X)
 #undef X
 };
 static_assert(std::size(kModifierTexts) == static_cast<size_t>(Mod::count_));

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/toolkit.h"
 #include "instruction_samples.h"
+#include "ptx/coverage.h"
 #include "ptx/matcher.h"
 #include "ptx/names.h"
 #include "ptx/parser.h"
@@ -74,6 +75,12 @@ TEST(InstructionTable, ModifiersHaveOneSpellingEach) {
     EXPECT_TRUE(seen.insert(modifier_text(mod)).second) << modifier_text(mod);
     EXPECT_EQ(find_modifier(modifier_text(mod)), mod) << modifier_text(mod);
   }
+}
+
+TEST(InstructionTable, TheCoveragePageIsCurrent) {
+  const auto page = base::read_file("docs/ptx-coverage.md");
+  ASSERT_TRUE(page.has_value()) << page.error().message;
+  EXPECT_TRUE(*page == coverage_page()) << "run: ptx_coverage > docs/ptx-coverage.md";
 }
 
 TEST(InstructionTable, FragmentSizes) {

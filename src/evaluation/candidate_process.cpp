@@ -242,6 +242,10 @@ std::vector<Finding> host_findings(const CallOutcome& outcome, bool explained) {
     finding.message = fmt::format("host code used too much processor time {} ({})", step_text(step),
                                   base::format_seconds(outcome.process.cpu_seconds));
     finding.remedy = "compute on the device; look for an endless loop in the host code";
+  } else if (outcome.process.signal == SIGXFSZ) {
+    finding.rule = "host.writes-file";
+    finding.message = fmt::format("host code tried to write a file {}", step_text(step));
+    finding.remedy = "candidates have no files; print to standard output instead";
   } else if (outcome.process.signal != 0) {
     finding.rule = "host.crash";
     finding.message = fmt::format("host code crashed {}: the process {}", step_text(step), outcome.process.describe());

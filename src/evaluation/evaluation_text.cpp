@@ -61,13 +61,16 @@ std::string stage_detail(const Evaluation& evaluation, StageName name) {
     }
     case StageName::correctness: {
       std::string text;
-      for (const Run& run : evaluation.runs) {
-        for (const problem::TensorComparison& output : run.outputs) {
-          if (!text.empty()) text += "; ";
-          text += fmt::format("{}: relative error {:.2g}, worst row {:.2g}", output.name, output.tensor_l2,
-                              output.worst_row_l2);
+      const std::size_t outputs = evaluation.runs.empty() ? 0 : evaluation.runs.front().outputs.size();
+      for (std::size_t i = 0; i < outputs; ++i) {
+        double tensor = 0, row = 0;
+        for (const Run& run : evaluation.runs) {
+          if (i >= run.outputs.size()) continue;
+          tensor = std::max(tensor, run.outputs[i].tensor_l2);
+          row = std::max(row, run.outputs[i].worst_row_l2);
         }
-        if (text.size() > 160) break;
+        text += fmt::format("{}{}: relative error {:.2g}, worst row {:.2g}", text.empty() ? "" : "; ",
+                            evaluation.runs.front().outputs[i].name, tensor, row);
       }
       if (evaluation.sampled && !text.empty())
         text += fmt::format(" ({} of the elements)", share_text(evaluation.coverage));
@@ -134,7 +137,7 @@ std::string axes_text(const Run& run) {
 std::string to_text(const Evaluation& evaluation, const base::Style& style) {
   std::string out = style.bold(evaluation.definition);
   if (!evaluation.runs.empty()) out += fmt::format(" {}", axes_text(evaluation.runs.front()));
-  if (evaluation.runs.size() > 1) out += fmt::format(" and {} more runs", evaluation.runs.size() - 1);
+  if (evaluation.runs.size() > 1) out += fmt::format(", {} runs", evaluation.runs.size());
   out += fmt::format(" on the {}\n", evaluation.backend.name);
   for (std::size_t i = 0; i < kStageCount; ++i) {
     const Stage& stage = evaluation.stages[i];
@@ -163,13 +166,6 @@ std::string to_text(const Evaluation& evaluation, const base::Style& style) {
   if (hidden > 0) out += style.dim(fmt::format("\n{} more findings; --json has them all\n", hidden));
 
   for (const Run& run : evaluation.runs) {
-    for (const problem::TensorComparison& output : run.outputs) {
-      if (output.verdict != problem::Verdict::failed) continue;
-      out += '\n';
-      if (evaluation.runs.size() > 1) out += style.dim(fmt::format("{} seed {}\n", axes_text(run), run.seed));
-      out += problem::describe(output);
-      if (out.back() != '\n') out += '\n';
-    }
     if (!run.host_output.empty() && run.execute != Status::passed) {
       out += '\n' + style.dim("output of the candidate:") + '\n';
       indent(out, base::shorten_middle(run.host_output, 1500), "  | ");

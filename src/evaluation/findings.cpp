@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <regex>
 
 namespace ptxbench::evaluation {
 namespace {
@@ -13,6 +14,12 @@ namespace {
 /// The candidate's own file has one name, wherever it was compiled.
 std::string source_name(const std::string& path) {
   return std::filesystem::path(path).filename() == "kernel.cu" ? "kernel.cu" : path;
+}
+
+/// Paths of the candidate inside messages, shortened the same way.
+std::string with_source_names(const std::string& text) {
+  static const std::regex kPath("[^ ()\"']*/kernel\\.cu\\b");
+  return std::regex_replace(text, kPath, "kernel.cu");
 }
 
 std::uint32_t line_of(int line) { return line > 0 ? static_cast<std::uint32_t>(line) : 0; }
@@ -105,7 +112,7 @@ Finding fault_finding(const emulator::Fault& fault) {
   Finding out;
   out.rule = fault.rule;
   out.stage = StageName::execute;
-  out.message = fault.message;
+  out.message = with_source_names(fault.message);
   out.remedy = fault.remedy;
   if (!fault.place.kernel.empty()) {
     out.message +=

@@ -106,7 +106,9 @@ std::string utc_now() {
 bool Turn::passed() const {
   if (!evaluation.is_object()) return false;
   const Json* verdict = base::optional_member(evaluation, "verdict");
-  return verdict != nullptr && verdict->is_string() && *verdict == "passed";
+  if (verdict == nullptr || !verdict->is_object()) return false;
+  const Json* status = base::optional_member(*verdict, "status");
+  return status != nullptr && status->is_string() && *status == "passed";
 }
 
 Result<Trajectory> read_trajectory(const std::filesystem::path& path) {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <map>
 
+#include "emulator/isa/mbarrier.h"
 #include "emulator/memory_access.h"
 #include "emulator/scheduler.h"
 
@@ -329,6 +331,7 @@ Fault describe_deadlock(Cluster& cluster) {
   };
   std::map<std::pair<uint32_t, std::string>, Group> groups;  // by CTA rank and description
   Fault fault;
+  int chosen = 0;
   fault.rule = "sync.deadlock";
   for (Warp& warp : cluster.warps) {
     for (Fragment& f : warp.fragments) {
@@ -376,13 +379,38 @@ Fault describe_deadlock(Cluster& cluster) {
           what = "in a loop that polls memory nobody changes";
           break;
       }
-      const std::string at =
+      std::string at =
           place.line != 0 ? fmt::format("{}:{}", place.file, place.line) : fmt::format("PTX line {}", place.ptx_line);
+      for (const auto& [file, line] : place.called_from) at += fmt::format(", called from {}:{}", file, line);
       Group& group = groups[{warp.cta->rank, fmt::format("{} at {} ({})", what, at, place.instruction)}];
       group.warps.push_back(warp.index);
       group.lanes |= f.mask;
       group.place = place;
-      if (fault.place.kernel.empty() || (f.state == FragmentState::mbarrier && fault.address == 0)) {
+      // Of several waits the one that explains most is shown: a barrier that misses bytes, then any mbarrier.
+      int weight = 1;
+      std::string advice =
+          "find who should have arrived or sent the bytes: compare the barrier's counts with the arrivals the code makes";
+      if (f.state == FragmentState::mbarrier) {
+        weight = 2;
+        if (const std::byte* word = cluster.shared_pointer(f.wait_address, 8)) {
+          uint64_t bits = 0;
+          std::memcpy(&bits, word, sizeof bits);
+          const MbarrierState state = MbarrierState::decode(bits);
+          if (state.live && state.pending == 0 && state.transactions > 0) {
+            weight = 3;
+            advice = fmt::format("{} bytes were expected beyond what the copies bring: make expect_tx the sum of the boxes "
+                                 "that complete on this barrier, or issue the missing copy",
+                                 state.transactions);
+          } else if (state.live && state.pending > 0) {
+            advice = fmt::format("{} of the arrivals this barrier was initialised for never come: compare the count given to "
+                                 "mbarrier.init with the threads that arrive",
+                                 state.pending);
+          }
+        }
+      }
+      if (weight > chosen) {
+        chosen = weight;
+        fault.remedy = advice;
         fault.place = place;
         fault.warp = warp.index;
         fault.lanes = f.mask;
@@ -405,8 +433,6 @@ Fault describe_deadlock(Cluster& cluster) {
     fault.message += fmt::format("\n  CTA ({},{},{}) warp {} lanes {:#010x} waits {}", cta.id[0], cta.id[1], cta.id[2],
                                  warps, group.lanes, key.second);
   }
-  fault.remedy =
-      "find who should have arrived or sent the bytes: compare the barrier's counts with the arrivals the code makes";
   return fault;
 }
 

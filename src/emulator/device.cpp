@@ -83,6 +83,14 @@ class Device::State {
     const ptx::Instruction& instruction = found->source->instructions[index];
     place.file = program.module->file_path(instruction.file);
     place.line = instruction.line;
+    // A chain longer than this says nothing more; the bound also guards against a module that ties it into a ring.
+    constexpr size_t kMaxDepth = 8;
+    uint32_t call_site = instruction.inlined_at;
+    while (call_site != ptx::kNone && place.called_from.size() < kMaxDepth) {
+      const ptx::CallSite& call = found->source->call_sites[call_site];
+      place.called_from.emplace_back(program.module->file_path(call.file), call.line);
+      call_site = call.parent;
+    }
     place.ptx_line = instruction.position.line;
     place.instruction = ptx::print_instruction(*program.module, *found->source, instruction);
     return place;

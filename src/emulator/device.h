@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -37,6 +38,8 @@ struct CodePlace {
   std::string kernel;       ///< entry or function name as in PTX
   std::string file;         ///< source file, empty if unknown
   uint32_t line = 0;        ///< source line, 0 if unknown
+  /// Where the inlined function that holds the line was called, innermost first: file and line.
+  std::vector<std::pair<std::string, uint32_t>> called_from;
   uint32_t ptx_line = 0;    ///< line in the PTX text
   std::string instruction;  ///< the PTX instruction's text
 };

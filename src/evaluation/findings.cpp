@@ -114,6 +114,11 @@ Finding fault_finding(const emulator::Fault& fault) {
   out.stage = StageName::execute;
   out.message = with_source_names(fault.message);
   out.remedy = fault.remedy;
+  for (const auto& [file, line] : fault.place.called_from) {
+    if (out.message.find("called from") == std::string::npos || out.rule != "sync.deadlock") {
+      out.message += fmt::format("\ncalled from {}:{}", source_name(file), line);
+    }
+  }
   if (!fault.place.kernel.empty()) {
     out.message +=
         fmt::format("\nin block ({}, {}, {}), warp {}", fault.cta[0], fault.cta[1], fault.cta[2], fault.warp);

@@ -55,6 +55,7 @@ struct Instruction {
   SourcePosition position;
   uint32_t file = 0;  ///< last `.loc`: file index as in `.file`, 0 = unknown
   uint32_t line = 0;  ///< last `.loc`: source line, 0 = unknown
+  uint32_t inlined_at = kNone;  ///< Function::call_sites: where the inlined function it belongs to was called
 
   bool has(Mod mod) const;
   /// The i-th modifier that is a type (.f32, .u64, ...), Type::none if there is none.
@@ -115,6 +116,12 @@ struct Statement {
   std::string text;
 };
 
+/// Place of an inlined call, from `.loc ... inlined_at`.
+struct CallSite {
+  uint32_t file = 0, line = 0, column = 0;
+  uint32_t parent = kNone;  ///< the call site of the function that holds this place, if that is inlined too
+};
+
 struct Label {
   std::string name;
   uint32_t instruction = kNone;   ///< index of the instruction that follows it (may be instructions.size())
@@ -142,6 +149,7 @@ struct Function {
   std::vector<Register> registers;
   std::vector<Label> labels;
   std::vector<Instruction> instructions;
+  std::vector<CallSite> call_sites;   ///< of inlined functions
   std::vector<Statement> statements;  ///< the body in source order, for the printer
   uint32_t maxntid[3] = {0, 0, 0};    ///< 0 = not given
   uint32_t reqntid[3] = {0, 0, 0};

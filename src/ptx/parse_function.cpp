@@ -25,6 +25,9 @@ bool Parser::function(const Linkage& linkage, bool entry) {
   label_uses_.clear();
   label_instructions_.clear();
   location_file_ = location_line_ = 0;
+  location_site_ = kNone;
+  location_sites_.clear();
+  call_site_index_.clear();
   if (!entry && is('(') && !parameter_list(made, made.returns)) return false;
   const Token at = token_;
   std::string_view name;
@@ -329,6 +332,7 @@ bool Parser::location_directive() {
   if (!integer(file, "a file index after '.loc'") || !integer(line, "a line number") || !integer(column, "a column"))
     return false;
   std::string text = fmt::format(".loc {} {} {}", file, line, column);
+  location_site_ = kNone;
   if (is(',')) {
     advance();
     std::string_view word, label;
@@ -349,6 +353,17 @@ bool Parser::location_directive() {
         !integer(outer_column, "a column"))
       return false;
     text += fmt::format(", inlined_at {} {} {}", outer_file, outer_line, outer_column);
+    // The caller's place may lie in an inlined function itself: then an earlier .loc of that place has told where.
+    const auto outer = location_sites_.find({outer_file, outer_line, outer_column});
+    const uint32_t parent = outer == location_sites_.end() ? kNone : outer->second;
+    const auto [entry, fresh] = call_site_index_.try_emplace({outer_file, outer_line, outer_column, parent},
+                                                             static_cast<uint32_t>(function_->call_sites.size()));
+    if (fresh) {
+      function_->call_sites.push_back({static_cast<uint32_t>(outer_file), static_cast<uint32_t>(outer_line),
+                                       static_cast<uint32_t>(outer_column), parent});
+    }
+    location_site_ = entry->second;
+    location_sites_[{file, line, column}] = location_site_;
   }
   location_file_ = static_cast<uint32_t>(file);
   location_line_ = static_cast<uint32_t>(line);

@@ -215,6 +215,7 @@ bool Parser::instruction(const Token& first) {
   made.position = {name.line, name.column};
   made.file = location_file_;
   made.line = location_line_;
+  made.inlined_at = location_site_;
   advance();
   scratch_.clear();
   uint32_t operand_lines[kMaxOperands], operand_columns[kMaxOperands];
@@ -506,7 +507,6 @@ bool Parser::check_call(const Token& at, const Instruction& instruction) {
 bool Parser::check_memory(const Token& at, const Instruction& instruction) {
   unsigned vector = 1, bits = 0;
   StateSpace space = StateSpace::generic;
-  unsigned spaces = 0;
   for (const Mod mod : instruction.mods) {
     if (mod == Mod::v2)
       vector = 2;
@@ -515,10 +515,7 @@ bool Parser::check_memory(const Token& at, const Instruction& instruction) {
     else if (mod == Mod::v8)
       vector = 8;
     if (const Type type = mod_type(mod); type != Type::none) bits = type_bits(type);
-    if (const StateSpace named = mod_space(mod); named != StateSpace::generic) {
-      space = named;
-      ++spaces;
-    }
+    if (const StateSpace named = mod_space(mod); named != StateSpace::generic) space = named;
   }
   if (vector > 1 && vector * bits > 128)
     return fail(at, fmt::format("a vector of {} x {} bits is wider than 128 bits", vector, bits));
@@ -532,22 +529,32 @@ bool Parser::check_memory(const Token& at, const Instruction& instruction) {
                                     space_text(space)));
     }
   }
-  const bool plain = instruction.op == Op::ld || instruction.op == Op::st || instruction.op == Op::atom ||
-                     instruction.op == Op::red || instruction.op == Op::ldu;
-  if (!plain) return true;
-  const StateSpace wanted = base_space(space);
+  // The n-th address is in the n-th state space named, if there are as many; barriers of bulk copies follow them.
+  const Op op = instruction.op;
+  const bool generic_only = op == Op::ld || op == Op::st || op == Op::atom || op == Op::red || op == Op::ldu ||
+                            op == Op::multimem;
+  StateSpace named[4] = {};
+  size_t count = 0;
+  for (const Mod mod : instruction.mods)
+    if (mod_space(mod) != StateSpace::generic && count < 4) named[count++] = mod_space(mod);
+  size_t address = 0;
   for (const Operand& operand : instruction.operands) {
-    if (operand.kind != OperandKind::address) continue;
-    const Operand& base = operand.elements[0];
-    if (base.kind == OperandKind::integer && wanted != StateSpace::local)
+    const bool is_address = operand.kind == OperandKind::address && operand.elements.size() == 1;
+    const bool converted = op == Op::cvta && operand.kind == OperandKind::variable;
+    if (!is_address && !converted) continue;
+    const StateSpace wanted = address < count ? base_space(named[address]) : StateSpace::generic;
+    ++address;
+    const Operand& base = converted ? operand : operand.elements[0];
+    if (base.kind == OperandKind::integer && !(wanted == StateSpace::local && (op == Op::ld || op == Op::st)))
       return fail(at, "an immediate address is allowed only in .local");
-    if (base.kind == OperandKind::variable && spaces == 1) {
+    if (base.kind == OperandKind::variable && wanted != StateSpace::generic && op != Op::prefetch &&
+        op != Op::cp_async_bulk_tensor && op != Op::cp_reduce_async_bulk_tensor) {
       const Variable& variable = OperandContext{module_, *function_}.variable(base.index);
       if (base_space(variable.space) != wanted)
         return fail(at, fmt::format("state space mismatch: the instruction is .{}, variable '{}' is .{}",
-                                    space_text(space), variable.name, space_text(variable.space)));
+                                    space_text(wanted), variable.name, space_text(variable.space)));
     }
-    if (base.kind == OperandKind::reg) {
+    if (base.kind == OperandKind::reg && generic_only) {
       const unsigned width = type_bits(function_->registers[base.index].type);
       const bool narrow = wanted == StateSpace::shared || wanted == StateSpace::local || wanted == StateSpace::param ||
                           wanted == StateSpace::const_;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -159,7 +160,10 @@ class Parser {
   };
   std::vector<LabelUse> label_uses_;  ///< parallel to function_->labels
   std::vector<uint32_t> label_instructions_;
-  uint32_t location_file_ = 0, location_line_ = 0;
+  uint32_t location_file_ = 0, location_line_ = 0, location_site_ = kNone;
+  /// Places with a call site of their own, to chain nested inlining: (file, line, column) -> Function::call_sites.
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t>, uint32_t> location_sites_;
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t, uint32_t>, uint32_t> call_site_index_;
   size_t expression_depth_ = 0;
 };
 

@@ -24,7 +24,7 @@ Turn turn(unsigned number, bool passed) {
   t.feedback = passed ? "fine" : "wrong";
   t.event = "evaluation";
   t.source = "code";
-  t.evaluation = {{"schema", "ptxbench.evaluation/1"}, {"verdict", passed ? "passed" : "failed"}};
+  t.evaluation = {{"schema", "ptxbench.evaluation/1"}, {"verdict", {{"status", passed ? "passed" : "failed"}}}};
   t.usage.completion_tokens = 5;
   t.timestamp = "2026-01-01T00:00:00Z";
   return t;

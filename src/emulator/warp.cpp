@@ -397,7 +397,7 @@ void write_special(const Warp& warp, const FunctionCode::SpecialSlot& special, s
       uniform(launch.ctas_per_cluster);
       break;
     case S::total_smem_size:
-      uniform(launch.shared_bytes - kReservedSharedBytes);
+      uniform((launch.shared_bytes - kReservedSharedBytes + 127) / 128 * 128);  // the unit of allocation
       break;
     case S::aggr_smem_size:
       uniform(launch.shared_bytes);
@@ -409,7 +409,7 @@ void write_special(const Warp& warp, const FunctionCode::SpecialSlot& special, s
       uniform(0);
       break;
     case S::reserved_smem_offset_end:
-      uniform(kReservedSharedBytes);
+      uniform(288);  // measured, docs/hardware-notes.md
       break;
     case S::reserved_smem_offset_cap:
       uniform(kReservedSharedBytes);

@@ -184,7 +184,8 @@ class Matcher {
   bool scalar_fits(const OperandRule& rule, Type type, const Operand& operand) const {
     switch (rule.role) {
       case OperandRole::destination_sink:
-        if (operand.kind == OperandKind::sink) return true;
+        // A load may drop elements of a vector, but not its whole result.
+        if (operand.kind == OperandKind::sink) return rule.count_rule != CountRule::vector_modifier || vector_ > 0;
         [[fallthrough]];
       case OperandRole::destination:
       case OperandRole::source_register:
@@ -224,6 +225,11 @@ class Matcher {
     }
   }
 
+  static bool in_range(const OperandRule& rule, const Operand& operand) {
+    const auto value = static_cast<int64_t>(operand.bits);
+    return !rule.has_range || (value >= rule.low && value <= rule.high && (value - rule.low) % rule.step == 0);
+  }
+
   bool predicate_register(const Operand& operand) const {
     return operand.kind == OperandKind::reg && context_.register_type(operand.index) == Type::pred;
   }
@@ -233,10 +239,13 @@ class Matcher {
     if (tensor != (operand.elements.size() == 2)) return false;
     const Operand& base = operand.elements[0];
     if (base.kind == OperandKind::reg) {
-      const Kind kind = kind_of(context_.register_type(base.index));
-      if (kind != Kind::integer && kind != Kind::bits) return false;
+      const Type type = context_.register_type(base.index);
+      const Kind kind = kind_of(type);
+      const unsigned bits = type_bits(type);
+      if ((kind != Kind::integer && kind != Kind::bits) || bits < 16 || bits > 64) return false;
     }
     if (!tensor) return true;
+    if (base.kind == OperandKind::integer) return false;
     const Operand& coordinates = operand.elements[1];
     if (coordinates.kind != OperandKind::vector) return false;
     if (coordinates.elements.size() != coordinate_count()) return false;
@@ -245,6 +254,18 @@ class Matcher {
                         (coordinate.kind == OperandKind::reg &&
                          register_fits(Type::s32, context_.register_type(coordinate.index), false));
       if (!fits) return false;
+    }
+    return true;
+  }
+
+  /// Registers of a vector have one width, also where that may exceed the type's.
+  bool same_widths(const std::vector<Operand>& elements) const {
+    unsigned bits = 0;
+    for (const Operand& element : elements) {
+      if (element.kind != OperandKind::reg) continue;
+      const unsigned own = type_bits(context_.register_type(element.index));
+      if (bits != 0 && own != bits) return false;
+      bits = own;
     }
     return true;
   }
@@ -260,9 +281,7 @@ class Matcher {
       case OperandRole::sink:
         return operand.kind == OperandKind::sink;
       case OperandRole::immediate: {
-        if (operand.kind != OperandKind::integer) return false;
-        const auto value = static_cast<int64_t>(operand.bits);
-        return !rule.has_range || (value >= rule.low && value <= rule.high && (value - rule.low) % rule.step == 0);
+        return operand.kind == OperandKind::integer && in_range(rule, operand);
       }
       case OperandRole::predicate_source:
         return predicate_register(operand) || operand.kind == OperandKind::integer ||
@@ -311,10 +330,12 @@ class Matcher {
     // A one-element vector stands for its element and the other way round, as in Triton's `ld.global.b32 {%r1},
     // [%rd1]`.
     if (wanted.count == 0 && operand.kind == OperandKind::vector)
-      return operand.elements.size() == 1 && scalar_fits(rule, wanted.type, operand.elements[0]);
+      return operand.elements.size() == 1 && (instruction_.op == Op::ld || instruction_.op == Op::st) &&
+             rule.count_rule == CountRule::vector_modifier && scalar_fits(rule, wanted.type, operand.elements[0]);
     if (wanted.count == 0 || (wanted.count == 1 && operand.kind != OperandKind::vector))
       return scalar_fits(rule, wanted.type, operand);
     if (operand.kind != OperandKind::vector || operand.elements.size() != wanted.count) return false;
+    if (rule.relaxed && !same_widths(operand.elements)) return false;
     return std::all_of(operand.elements.begin(), operand.elements.end(),
                        [&](const Operand& element) { return scalar_fits(rule, wanted.type, element); });
   }
@@ -379,9 +400,13 @@ class Matcher {
         return "a register" + type;
       case OperandRole::destination_sink:
         return "a register" + type + " or '_'";
-      case OperandRole::source:
-        return "a register" + type +
-               (wanted.type == Type::none || constant_allowed(wanted.type) ? " or a constant" : "");
+      case OperandRole::source: {
+        std::string text = "a register" + type;
+        if (wanted.type == Type::none || constant_allowed(wanted.type)) text += " or a constant";
+        if (rule.has_range) text += fmt::format(" from {} to {}", rule.low, rule.high);
+        if (rule.has_range && rule.step > 1) text += fmt::format(" in steps of {}", rule.step);
+        return text;
+      }
       case OperandRole::special_source:
         return "a register" + type + ", a constant or a special register";
       case OperandRole::move_source:

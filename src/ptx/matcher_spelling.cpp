@@ -164,7 +164,32 @@ void explain_modifiers(Op op, const std::vector<Mod>& mods, const std::vector<Pa
   }
 }
 
-/// The opcode with the most parts that begins the name; with `anywhere`, its later parts may stand at any place.
+/// The modifiers that ptxas reads as part of the opcode's name stand before all others.
+bool leading_parts_lead(Op op, const std::vector<Mod>& mods) {
+  const auto leads = [op](Mod mod) {
+    switch (op) {
+      case Op::bar:
+      case Op::barrier: return mod == Mod::cta || mod == Mod::sync || mod == Mod::arrive || mod == Mod::red;
+      case Op::mbarrier_arrive:
+      case Op::mbarrier_arrive_drop: return mod == Mod::expect_tx;
+      case Op::mbarrier_test_wait:
+      case Op::mbarrier_try_wait: return mod == Mod::parity;
+      case Op::multimem: return mod == Mod::ld_reduce || mod == Mod::st || mod == Mod::red;
+      case Op::setmaxnreg: return mod == Mod::inc || mod == Mod::dec;
+      default: return false;
+    }
+  };
+  bool led = false;
+  for (size_t i = 0; i < mods.size(); ++i) {
+    if (!leads(mods[i])) continue;
+    if (i > 0 && !(led && leads(mods[i - 1]))) return false;
+    if (mods[i] == Mod::cta && i > 0) return false;
+    led = true;
+  }
+  return true;
+}
+
+/// The opcode with the most parts that begins the name; with `anywhere`, its `.sync` and `.aligned` may stand later.
 Op find_opcode(const std::vector<Part>& parts, std::vector<bool>& consumed, bool anywhere) {
   Op best = Op::invalid;
   size_t best_parts = 0;
@@ -180,9 +205,10 @@ Op find_opcode(const std::vector<Part>& parts, std::vector<bool>& consumed, bool
         used[i] = true;
         continue;
       }
-      size_t at = 0;
-      while (at < parts.size() && (used[at] || parts[at].text != wanted[i].text)) ++at;
-      fits = at < parts.size() && (i > 0 || at == 0);
+      const bool movable = wanted[i].text == "sync" || wanted[i].text == "aligned";
+      size_t at = movable ? 0 : i;
+      while (movable && at < parts.size() && (used[at] || parts[at].text != wanted[i].text)) ++at;
+      fits = at < parts.size() && parts[at].text == wanted[i].text;
       if (fits) used[at] = true;
     }
     if (fits) {
@@ -252,7 +278,7 @@ Spelling resolve_spelling(std::string_view name, const TargetVersion& target) {
     bool modifiers_fit = false;
     const CompiledForm* refused = nullptr;
     for (const CompiledForm& form : compiled_forms(op)) {
-      if (!match_modifiers(form.slots, mods)) continue;
+      if (!match_modifiers(form.slots, mods) || !leading_parts_lead(op, mods)) continue;
       modifiers_fit = true;
       if (target_has(form, target))
         spelling.forms.push_back(&form);

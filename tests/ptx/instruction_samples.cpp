@@ -71,7 +71,7 @@ class Sampler {
       text += (first ? " " : ", ") + operand(rule);
       first = false;
     }
-    if (op_ == Op::call) return "call.uni (rv), fn, (pa1);";
+    if (op_ == Op::call) return "call.uni (r0), fn, (pa1);";
     return text + ";";
   }
 
@@ -195,7 +195,7 @@ std::string sample_module(const std::vector<std::string>& lines, std::string_vie
   for (size_t i = 0; i < lines.size(); ++i) {
     text += fmt::format(
         ".visible .entry k{}(.param .u64 pa, .param .u32 pb, .param .align 128 .b8 pt[128]) {{ {} .param .align 16 .b8 "
-        "rv[32]; .param .b32 pa1; ts: .branchtargets out;\n{}\nout: ret; }}\n",
+        "rv[32]; .param .b32 r0; .param .b32 pa1; ts: .branchtargets out;\n{}\nout: ret; }}\n",
         i, kDeclarations, lines[i]);
   }
   return text;

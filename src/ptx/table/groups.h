@@ -11,4 +11,4 @@
 #define PTX_SCOPE "(.cta|.cluster|.gpu|.sys)"
 #define PTX_OPT_SCOPE "{.cta|.cluster|.gpu|.sys}"
 #define PTX_HINT "{.L2::cache_hint}"
-#define PTX_POLICY ", r:b64?<L2::cache_hint>"
+#define PTX_POLICY ", r:u64?<L2::cache_hint>"

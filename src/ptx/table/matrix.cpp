@@ -19,8 +19,8 @@ constexpr const char* kWgmma = "Asynchronous Warpgroup Level Matrix Multiply-Acc
                   ")"
 
 #define SCALES "p, i(-1..1/2), i(-1..1/2)"
-#define FROM_SHARED(meta, rest) "d:0*D, r:b64, r:b64, " meta rest
-#define FROM_REGISTERS(meta, rest) "d:0*D, r:1*A, r:b64, " meta rest
+#define FROM_SHARED(meta, rest) "d:0*D, r:u64, r:u64, " meta rest
+#define FROM_REGISTERS(meta, rest) "d:0*D, r:1*A, r:u64, " meta rest
 #define TRANSPOSABLE(meta) FROM_SHARED(meta, SCALES ", i(0..1), i(0..1)") " | " FROM_REGISTERS(meta, SCALES ", i(0..1)")
 #define FIXED_MAJOR(meta) FROM_SHARED(meta, SCALES) " | " FROM_REGISTERS(meta, SCALES)
 #define UNSCALED(meta) FROM_SHARED(meta, "p") " | " FROM_REGISTERS(meta, "p")
@@ -115,7 +115,7 @@ constexpr InstructionForm kRows[] = {
     WGMMA(wgmma_mma_async_sp, "k32", "k16", "k64", META),
     {Op::wgmma_fence, "", "", 80, "sm_90a", kWgmma},
     {Op::wgmma_commit_group, "", "", 80, "sm_90a", kWgmma},
-    {Op::wgmma_wait_group, "", "i(0..7)", 80, "sm_90a", kWgmma},
+    {Op::wgmma_wait_group, "", "i(0..4294967295)", 80, "sm_90a", kWgmma},
 };
 
 }  // namespace

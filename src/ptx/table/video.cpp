@@ -8,17 +8,17 @@ constexpr const char* kVideo = "Video Instructions";
 
 #define SIGNS "(.u32|.s32)(.u32|.s32)(.u32|.s32)"
 #define SCALAR(op)                                                                                          \
-  {Op::op, SIGNS "{.sat}", "d:b32, r:b32@, s:b32@ | d:b32@, r:b32@, s:b32@, s:b32", 20, "sm_50", kVideo}, { \
-    Op::op, SIGNS "{.sat}(.add|.min|.max)", "d:b32, r:b32@, s:b32@, s:b32", 20, "sm_50", kVideo             \
+  {Op::op, SIGNS "{.sat}", "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo}, { \
+    Op::op, SIGNS "{.sat}(.add|.min|.max)", "d:u32, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo             \
   }
 #define SHIFT(op)                                                                                                 \
-  {Op::op, "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)", "d:b32, r:b32@, s:b32@", 20, "sm_50", kVideo}, {     \
-    Op::op, "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)(.add|.min|.max)", "d:b32, r:b32@, s:b32@, s:b32", 20, \
+  {Op::op, "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)", "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo}, {     \
+    Op::op, "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)(.add|.min|.max)", "d:u32, r:u32@, s:u32@, s:u32", 20, \
         "sm_50", kVideo                                                                                           \
   }
 #define SIMD(op)                                                                 \
-  {Op::op, SIGNS "{.sat}", "d:b32, r:b32, r:b32, s:b32", 30, "sm_50", kVideo}, { \
-    Op::op, SIGNS ".add", "d:b32, r:b32, r:b32, s:b32", 30, "sm_50", kVideo      \
+  {Op::op, SIGNS "{.sat}", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo}, { \
+    Op::op, SIGNS ".add", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo      \
   }
 #define COMPARE "(.eq|.ne|.lt|.le|.gt|.ge)"
 
@@ -30,9 +30,9 @@ constexpr InstructionForm kRows[] = {
     SCALAR(vmax),
     SHIFT(vshl),
     SHIFT(vshr),
-    {Op::vmad, SIGNS "{.po}{.sat}{.shr7|.shr15}", "d:b32, r:b32@, s:b32@, s:b32", 20, "sm_50", kVideo},
-    {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE, "d:u32, r:b32@, s:b32@", 20, "sm_50", kVideo},
-    {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE "(.add|.min|.max)", "d:u32, r:b32@, s:b32@, s:b32", 20, "sm_50",
+    {Op::vmad, SIGNS "{.po}{.sat}{.shr7|.shr15}", "d:u32, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo},
+    {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE, "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo},
+    {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE "(.add|.min|.max)", "d:u32, r:u32@, s:u32@, s:u32", 20, "sm_50",
      kVideo},
     SIMD(vadd2),
     SIMD(vsub2),
@@ -46,8 +46,8 @@ constexpr InstructionForm kRows[] = {
     SIMD(vabsdiff4),
     SIMD(vmin4),
     SIMD(vmax4),
-    {Op::vset2, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:b32, r:b32, r:b32, s:b32", 30, "sm_50", kVideo},
-    {Op::vset4, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:b32, r:b32, r:b32, s:b32", 30, "sm_50", kVideo},
+    {Op::vset2, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo},
+    {Op::vset4, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo},
 };
 
 }  // namespace

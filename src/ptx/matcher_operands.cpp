@@ -207,7 +207,7 @@ class Matcher {
         return register_fits(type, context_.register_type(operand.index), rule.relaxed);
       case OperandKind::integer:
       case OperandKind::floating:
-        return constant_fits(type, operand);
+        return constant_fits(type, operand) && in_range(rule, operand);
       case OperandKind::special: {
         if (rule.role == OperandRole::source) return false;
         const auto special = static_cast<SpecialRegister>(operand.index);

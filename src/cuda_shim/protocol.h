@@ -114,10 +114,11 @@ struct HelloReply {
   uint64_t staging_bytes = 0;
   uint64_t memory_bytes = 0;
 };
-/// allocate, allocate_shared; append_image, load_image (bytes in the staging segment); fetch_output (reply).
+/// hello; allocate, allocate_shared; append_image, load_image (bytes in the staging segment); fetch_output (reply).
 struct BytesBody {
   uint64_t bytes = 0;
-  uint64_t kind = 0;  ///< allocate_shared: SharedKind; load_image: ImageKind
+  uint64_t kind = 0;  ///< hello: 1 if this connection lasts as long as the process; allocate_shared: SharedKind;
+                      ///< load_image: ImageKind
 };
 enum class SharedKind : uint64_t { pinned, managed, registered };
 enum class ImageKind : uint64_t {

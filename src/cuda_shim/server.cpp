@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -78,14 +79,14 @@ bool send(int fd, const Reply& reply, int descriptor) {
 class ShimServer::State {
  public:
   State(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, ShimOptions options, base::TempDir folder,
-        OwnedFd listener, OwnedFd stop_event)
+        OwnedFd listener, OwnedFd wake_event)
       : backend_(backend),
         output_(std::move(output)),
         options_(std::move(options)),
         folder_(std::move(folder)),
         path_(folder_.path() / "socket"),
         listener_(std::move(listener)),
-        stop_event_(std::move(stop_event)) {}
+        wake_event_(std::move(wake_event)) {}
 
   void start() {
     accepting_ = std::thread([this] { accept_clients(); });
@@ -98,10 +99,9 @@ class ShimServer::State {
       finish_ = finish;
       // Connections see the end of their input after the requests that are already there.
       for (const Connection& connection : connections_) ::shutdown(connection.fd.get(), finish ? SHUT_RD : SHUT_RDWR);
-      if (!finish && session_ != nullptr) session_->abandon();
+      if (session_ != nullptr) finish ? session_->client_gone() : session_->abandon();
     }
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t ignored = ::write(stop_event_.get(), &one, sizeof one);
+    wake();
     if (accepting_.joinable()) accepting_.join();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return connections_.empty() && session_ == nullptr; });
@@ -122,11 +122,34 @@ class ShimServer::State {
     OwnedFd fd;
   };
 
+  /// Makes the accepting thread look at what it waits for again.
+  void wake() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t ignored = ::write(wake_event_.get(), &one, sizeof one);
+  }
+
   void accept_clients() {
     while (true) {
-      pollfd waits[2] = {{listener_.get(), POLLIN, 0}, {stop_event_.get(), POLLIN, 0}};
-      if (::poll(waits, 2, -1) < 0 && errno != EINTR) return;
-      if (waits[1].revents != 0) return;
+      int process = -1;
+      {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return;
+        process = process_fd_.get();
+      }
+      pollfd waits[3] = {{listener_.get(), POLLIN, 0}, {wake_event_.get(), POLLIN, 0}, {process, POLLIN, 0}};
+      if (::poll(waits, 3, -1) < 0) {
+        if (errno == EINTR) continue;
+        return;
+      }
+      if (waits[1].revents != 0) {
+        uint64_t count = 0;
+        [[maybe_unused]] const ssize_t ignored = ::read(wake_event_.get(), &count, sizeof count);
+      }
+      if (process >= 0 && waits[2].revents != 0) {
+        const std::lock_guard lock(mutex_);
+        if (session_ != nullptr) session_->client_gone();
+        process_fd_ = OwnedFd();
+      }
       if (waits[0].revents == 0) continue;
       OwnedFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!fd) continue;
@@ -146,6 +169,9 @@ class ShimServer::State {
     if (session_ == nullptr) {
       session_ = std::make_shared<Session>(backend_, output_, options_, lost_error_);
       process_ = process;
+      // A process that dies while its threads wait for the device is noticed through this.
+      process_fd_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+      wake();
     } else if (process_ != process) {
       return nullptr;
     }
@@ -168,6 +194,7 @@ class ShimServer::State {
     merge(total_, ended->report());
     if (lost_error_ == 0) lost_error_ = ended->lost();
     session_ = nullptr;
+    process_fd_ = OwnedFd();
     ending_ = false;
     changed_.notify_all();
   }
@@ -188,6 +215,7 @@ class ShimServer::State {
         request.op != static_cast<uint16_t>(Op::hello)) {
       return;
     }
+    const bool lasting = get_body<BytesBody>(request).kind == 1;
     Reply reply;
     reply.serial = request.serial;
     const std::shared_ptr<Session> session = attach(peer.pid);
@@ -209,6 +237,7 @@ class ShimServer::State {
           if (!send(fd, answer, descriptor)) break;
         }
       }
+      if (lasting) session->client_gone();
     }
     detach();
   }
@@ -218,7 +247,7 @@ class ShimServer::State {
   ShimOptions options_;
   base::TempDir folder_;
   std::filesystem::path path_;
-  OwnedFd listener_, stop_event_;
+  OwnedFd listener_, wake_event_;
   std::thread accepting_;
 
   mutable std::mutex mutex_;
@@ -226,6 +255,7 @@ class ShimServer::State {
   std::list<Connection> connections_;
   std::shared_ptr<Session> session_;
   pid_t process_ = 0;
+  OwnedFd process_fd_;
   unsigned attached_ = 0;
   bool stopping_ = false, finish_ = true, ending_ = false;
   int lost_error_ = 0;
@@ -244,14 +274,14 @@ Result<std::unique_ptr<ShimServer>> ShimServer::start(DeviceBackend& backend, st
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   OwnedFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  OwnedFd stop_event(::eventfd(0, EFD_CLOEXEC));
-  if (!listener || !stop_event ||
+  OwnedFd wake_event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!listener || !wake_event ||
       ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(listener.get(), 64) != 0) {
     return infrastructure_error("cannot listen on {}: {}", path, std::strerror(errno));
   }
   auto state = std::make_shared<State>(backend, std::move(output), std::move(options), std::move(*folder),
-                                       std::move(listener), std::move(stop_event));
+                                       std::move(listener), std::move(wake_event));
   state->start();
   return std::unique_ptr<ShimServer>(new ShimServer(std::move(state)));
 }

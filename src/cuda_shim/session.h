@@ -87,6 +87,8 @@ class Session {
   Reply handle(const Request& request, Connection& connection, int& descriptor);
   /// The client is gone; `finish`: let its queued work run first. Frees what it had.
   void close(bool finish);
+  /// Its process has ended: nobody runs host functions any more.
+  void client_gone() { executor_.client_gone(); }
   /// Makes requests that wait return: what is queued is dropped. close() must still follow.
   void abandon() { executor_.abandon(); }
 

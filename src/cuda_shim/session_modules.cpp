@@ -220,7 +220,10 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
                     function.max_dynamic_shared_bytes, function.attributes.static_shared_bytes),
         "opt in with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)");
   }
-  const uint32_t(&required)[3] = function.attributes.required_cluster;
+  uint32_t required[3]{};
+  if (function.attributes.required_cluster[0] != 0) {
+    for (int d = 0; d < 3; ++d) required[d] = std::max(1u, function.attributes.required_cluster[d]);
+  }
   uint32_t cluster[3] = {body.cluster[0], body.cluster[1], body.cluster[2]};
   if (product(cluster) == 0) {
     if (cluster[0] + uint64_t{cluster[1]} + cluster[2] != 0) {
@@ -248,8 +251,16 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
                     "round the grid up to whole clusters");
     }
   }
+  const auto blocks = backend_.occupancy(function.id, static_cast<uint32_t>(threads), body.dynamic_shared_bytes);
+  if (blocks && *blocks == 0) {
+    return refuse(
+        cuda_error::kLaunchOutOfResources,
+        fmt::format("no block of {} threads with {} registers each and {} bytes of shared memory fits on an SM",
+                    threads, function.attributes.registers,
+                    body.dynamic_shared_bytes + function.attributes.static_shared_bytes),
+        "launch smaller blocks, or bound registers with __launch_bounds__");
+  }
   if ((body.flags & kLaunchCooperative) != 0) {
-    const auto blocks = backend_.occupancy(function.id, static_cast<uint32_t>(threads), body.dynamic_shared_bytes);
     if (blocks && product(body.grid) > uint64_t{*blocks} * Limits::kSmCount) {
       return refuse(cuda_error::kCooperativeTooLarge,
                     fmt::format("cooperative grid of {} blocks, {} fit at a time", product(body.grid),

@@ -225,8 +225,8 @@ int StreamExecutor::host_function(uint64_t stream, uint64_t token, bool always) 
 
 bool StreamExecutor::next_host_function(HostFunction& out) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return !host_functions_.empty() || closing_; });
-  if (host_functions_.empty()) return false;
+  changed_.wait(lock, [&] { return !host_functions_.empty() || client_gone_; });
+  if (host_functions_.empty() || client_gone_) return false;
   out = host_functions_.front();
   host_functions_.pop_front();
   return true;
@@ -256,10 +256,16 @@ int StreamExecutor::lost() const {
   return lost_;
 }
 
+void StreamExecutor::client_gone() {
+  const Lock lock(mutex_);
+  client_gone_ = true;
+  changed_.notify_all();
+}
+
 void StreamExecutor::close(bool finish) {
   {
     const Lock lock(mutex_);
-    closing_ = true;
+    closing_ = client_gone_ = true;
     if (!finish) dropping_ = true;
     changed_.notify_all();
   }
@@ -268,7 +274,7 @@ void StreamExecutor::close(bool finish) {
 
 void StreamExecutor::abandon() {
   const Lock lock(mutex_);
-  closing_ = dropping_ = true;
+  client_gone_ = closing_ = dropping_ = true;
   changed_.notify_all();
 }
 
@@ -286,7 +292,7 @@ bool StreamExecutor::is_ready(uint64_t id, const Stream& stream) const {
     if (!legacy.queue.empty() && legacy.queue.front().sequence < front.sequence) return false;
   }
   if (front.wait_for != nullptr && lost_ == 0) return front.wait_for->done;
-  if (front.is_host_function) return !front.handed_out || front.is_done || closing_;
+  if (front.is_host_function) return !front.handed_out || front.is_done || client_gone_;
   return true;
 }
 
@@ -321,7 +327,7 @@ void StreamExecutor::run() {
       continue;
     }
     Operation& front = stream->queue.front();
-    if (front.is_host_function && !front.is_done && !closing_ && (lost_ == 0 || front.always)) {
+    if (front.is_host_function && !front.is_done && !client_gone_ && (lost_ == 0 || front.always)) {
       front.handed_out = true;
       host_functions_.push_back({front.token, lost_});
       changed_.notify_all();

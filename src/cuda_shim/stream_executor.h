@@ -58,7 +58,7 @@ class StreamExecutor {
   /// Queues a function of the client: when the stream reaches it, next_host_function hands it out, and the stream goes
   /// on after host_function_done. With `always` it is handed out even when the context is lost.
   int host_function(uint64_t stream, uint64_t token, bool always);
-  /// Waits; false once the executor closes.
+  /// Waits; false once the client is gone or the executor closes.
   bool next_host_function(HostFunction& out);
   int host_function_done(uint64_t token);
 
@@ -66,7 +66,9 @@ class StreamExecutor {
   void lose(int error);
   int lost() const;
 
-  /// The client is gone: host functions count as done. With `finish` the remaining work runs, else it is dropped.
+  /// The client is gone: nobody runs host functions any more, so they count as done.
+  void client_gone();
+  /// Takes no more work. With `finish` the remaining work runs, else it is dropped.
   /// Returns when the thread has ended; the piece that is running is not interrupted.
   void close(bool finish);
   /// Like close(false), but returns at once.
@@ -113,7 +115,7 @@ class StreamExecutor {
   uint64_t sequence_ = 0;
   uint64_t queued_bytes_ = 0, queued_operations_ = 0;
   int lost_ = 0;
-  bool closing_ = false, dropping_ = false;
+  bool client_gone_ = false, closing_ = false, dropping_ = false;
   std::thread thread_;
 };
 

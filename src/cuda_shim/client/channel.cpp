@@ -99,7 +99,7 @@ bool in_window(const void* pointer) {
   return address >= kPage && address >= g_window_base && address - g_window_base < g_window_bytes;
 }
 
-Channel* Channel::connect_new(int& error) {
+Channel* Channel::connect_new(int& error, bool lasting) {
   const char* path = std::getenv(kSocketVariable);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -119,7 +119,7 @@ Channel* Channel::connect_new(int& error) {
     return nullptr;
   }
   int descriptor = -1;
-  const Reply reply = channel->call(Op::hello, BytesBody{}, &descriptor);
+  const Reply reply = channel->call(Op::hello, BytesBody{0, lasting ? 1u : 0u}, &descriptor);
   if (reply.error != 0 || descriptor < 0) {
     complain("the emulated device serves another process; one process at a time may use it");
     error = cuda_error::kInitialization;
@@ -149,7 +149,7 @@ Channel* Channel::get(int& error) {
   if (t_channel != nullptr) return t_channel;
   const std::lock_guard lock(g_mutex);
   if (!g_prepared) {
-    g_keeper = connect_new(error);
+    g_keeper = connect_new(error, true);
     if (g_keeper == nullptr) return nullptr;
     // A key's destructor runs for threads that end, but not at exit: calls from static destructors still find a
     // channel.

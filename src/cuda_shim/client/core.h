@@ -44,7 +44,7 @@ class Channel {
   /// Device printf text, into the process's standard output.
   void print_output();
 
-  static Channel* connect_new(int& error);
+  static Channel* connect_new(int& error, bool lasting = false);
 
  private:
   Channel() = default;

@@ -284,11 +284,13 @@ int unregister_host(void* pointer) {
 
 int reset_device() {
   const int error = simple_call(Op::reset_device, BytesBody{}, true);
+  if (error != 0)
+    return 0;  // a lost context can be reset without an error; what follows keeps failing, as on the hardware
   const std::lock_guard lock(g_mutex);
   for (const auto& [address, block] : g_shared) unmap_window(address, (block.bytes + kPage - 1) / kPage * kPage);
   g_shared.clear();
   g_registered.clear();
-  return error;
+  return 0;
 }
 
 int host_device_pointer(void* host, void** out) {

@@ -148,10 +148,10 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
   Kernel* kernel = nullptr;
   if (bytes == nullptr || blocks <= 0 || threads <= 0) return finish(cudaErrorInvalidValue);
   if (const int error = need_kernel(function, kernel); error != 0) return finish(error);
-  // An SM's 228 KiB, a reserved KiB per block, amounts in units of 128 bytes, at most the opt-in limit.
-  const size_t fixed = kernel->info.static_shared_bytes, reserved = 1024;
-  const size_t share = 233472 / static_cast<size_t>(blocks) / 128 * 128;
-  const size_t usable = share > reserved ? std::min<size_t>(share - reserved, 232448) : 0;
+  // As measured: an SM's 228 KiB in equal shares of whole 128 bytes, at most the opt-in limit; the KiB that the system
+  // reserves per block is not subtracted.
+  const size_t fixed = kernel->info.static_shared_bytes;
+  const size_t usable = std::min<size_t>(233472 / static_cast<size_t>(blocks) / 128 * 128, 232448);
   *bytes = usable > fixed ? usable - fixed : 0;
   return cudaSuccess;
 }

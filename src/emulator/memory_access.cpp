@@ -23,6 +23,7 @@ std::byte* fault_null(Warp& warp, const Inst& inst, std::string rule, std::strin
 
 /// Global memory: a small cache of look-ups per thread, then the allocation table.
 bool in_allocation(Warp& warp, uint64_t low, uint64_t end, bool write) {
+  if (end < low) return false;  // the range wraps around the address space
   thread_local std::array<AllocationCache, 16> caches;
   thread_local const AddressSpace* owner = nullptr;
   const AddressSpace& memory = *warp.cluster->launch->memory;
@@ -120,7 +121,7 @@ std::byte* resolve_address(Warp& warp, const Inst& inst, StateSpace space, uint6
       return pointer != nullptr ? pointer : shared_fault(warp, inst, where.address, bytes, write, lane);
     }
     case Space::local:
-      if (where.address + bytes > warp.local_stride) {
+      if (bytes > warp.local_stride || where.address > warp.local_stride - bytes) {
         return fault_null(warp, inst, "memory.out-of-bounds",
                           fmt::format("local address {:#x} + {} bytes leaves the thread's {} bytes of local memory",
                                       where.address, bytes, warp.local_stride),
@@ -140,7 +141,9 @@ std::byte* resolve_uniform(Warp& warp, const Inst& inst, const MemoryOp& op, uin
   if (is_shared(op.space) && (address & (alignment - 1)) == 0) {
     const uint64_t own = uint64_t{warp.cta->rank} << kCtaRankShift;
     const uint64_t offset = address - own;
-    if (offset >= kReservedSharedBytes && offset + bytes <= warp.cta->shared_bytes) return warp.cta->shared + offset;
+    if (offset >= kReservedSharedBytes && offset < warp.cta->shared_bytes && bytes <= warp.cta->shared_bytes - offset) {
+      return warp.cta->shared + offset;
+    }
   }
   return resolve_address(warp, inst, op.space, address, bytes, alignment, op.kind != AccessKind::read,
                          static_cast<unsigned>(std::countr_zero(warp.mask)));
@@ -155,6 +158,8 @@ bool resolve_strided(Warp& warp, const MemoryOp& op, uint64_t& first) {
   const uint64_t lane0 = low;
   uint64_t high = last;
   if (op.stride < 0) std::swap(low, high);
+  // Only without a wrap of the address space do the ends bound all lanes.
+  if (high < low || high + op.bytes < high) return false;
   if (((lane0 | static_cast<uint64_t>(op.stride)) & (op.bytes - 1)) != 0) return false;
   const bool generic_shared = op.space == StateSpace::generic && low - kSharedWindow < kSmallWindowBytes;
   if (is_shared(op.space) || generic_shared) {
@@ -163,7 +168,7 @@ bool resolve_strided(Warp& warp, const MemoryOp& op, uint64_t& first) {
     first = lane0 - own + reinterpret_cast<uint64_t>(warp.cta->shared);
     return true;
   }
-  if (op.space == StateSpace::local || low < kGlobalWindow || high < low ||
+  if (op.space == StateSpace::local || low < kGlobalWindow ||
       !in_allocation(warp, low, high + op.bytes, op.kind != AccessKind::read)) {
     return false;
   }
@@ -199,7 +204,7 @@ bool resolve_lanes(Warp& warp, const Inst& inst, const MemoryOp& op, LanePointer
       high = address[l] > high ? address[l] : high;
       bits |= address[l];
     }
-    if ((bits & (alignment - 1)) == 0) {
+    if ((bits & (alignment - 1)) == 0 && high + op.bytes > high) {
       if (is_shared(op.space) || (op.space == StateSpace::generic && low - kSharedWindow < kSmallWindowBytes &&
                                   high - kSharedWindow < kSmallWindowBytes)) {
         const uint64_t window = is_shared(op.space) ? 0 : kSharedWindow;

@@ -42,10 +42,16 @@ bool consecutive(const LanePointers& pointers) {
   return difference == 0;
 }
 
+/// One address of local memory is another place for every thread.
+bool is_per_thread(Warp& warp, const MemoryOp& op) {
+  return op.space == StateSpace::local ||
+         (op.space == StateSpace::generic && lane_address(warp, op, 0) - kLocalWindow < kSmallWindowBytes);
+}
+
 template <class Memory, class Register, bool Masked>
 const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
-  if (op.address.shape == Shape::uniform) {
+  if (op.address.shape == Shape::uniform && !is_per_thread(warp, op)) {
     const std::byte* from = resolve_uniform(warp, inst, op, lane_address(warp, op, 0), op.bytes, op.bytes);
     if (from == nullptr) return nullptr;
     for (unsigned e = 0; e < op.elements; ++e) {

@@ -67,12 +67,16 @@ bool try_rendezvous(Warp& warp, size_t index) {
   int32_t join = f.join;
   if (joins_equal == 0) {
     // Different enclosing joins: lanes that meet at a `.sync` instruction from different control paths leave those
-    // joins.
-    join = -1;
+    // joins, but not the one of the call they are in.
+    while (join >= 0 && !warp.joins[static_cast<size_t>(join)].is_call) join = warp.joins[static_cast<size_t>(join)].parent;
     warp.make_general();
     pc = warp.fragments[index].pc;
-    frame = warp.fragments[index].frame;
-    warp.drop_lanes(together);
+    for (size_t i = 0; i < warp.joins.size(); ++i) {
+      Join& other = warp.joins[i];
+      if (!other.in_use || other.is_call || other.frame != frame || (other.pending & together) == 0) continue;
+      other.pending &= ~together;
+      if (other.pending == 0) warp.release_join(static_cast<int32_t>(i));
+    }
   }
   Fragment merged;
   merged.pc = pc;
@@ -127,18 +131,23 @@ struct RoundResult {
 /// Runs every ready fragment of a warp once.
 void run_warp(Warp& warp, RoundResult& result) {
   uint32_t done_lanes = 0;
+  int64_t spent = 0;
   for (;;) {
+    // Fragments that keep splitting and meeting again never reach the end of a quantum; the other warps get their turn
+    // all the same.
+    if (spent > 4 * kQuantum) {
+      result.computed = true;
+      return;
+    }
     size_t next = warp.fragments.size();
     for (size_t i = 0; i < warp.fragments.size(); ++i) {
       if ((warp.fragments[i].mask & ~done_lanes) == 0) continue;
-      if (warp.fragments[i].state != FragmentState::ready) {
-        const size_t before = warp.fragments.size();
-        const bool woke = wake(warp, i);
-        if (warp.fragments.size() != before) {
-          i = static_cast<size_t>(-1);  // a rendezvous changed the list
+      if (const FragmentState state = warp.fragments[i].state; state != FragmentState::ready) {
+        if (!wake(warp, i)) continue;
+        if (state == FragmentState::warp_sync || state == FragmentState::rendezvous) {
+          i = static_cast<size_t>(-1);  // the merged fragment has another place in the list
           continue;
         }
-        if (!woke) continue;
       }
       next = i;
       break;
@@ -150,7 +159,9 @@ void run_warp(Warp& warp, RoundResult& result) {
     warp.forfeited = 0;
     const uint64_t old_hash = warp.fragments[next].poll_hash;
     run_loop(warp);
-    warp.cluster->instructions += static_cast<uint64_t>(std::max<int32_t>(0, kQuantum - warp.quantum - warp.forfeited));
+    const int32_t ran = std::max<int32_t>(0, kQuantum - warp.quantum - warp.forfeited);
+    warp.cluster->instructions += static_cast<uint64_t>(ran);
+    spent += ran;
     if (warp.stop == Stop::fault) return;
     if (warp.stop == Stop::yield || warp.stop == Stop::blocked) {
       Fragment& f = warp.fragments[warp.current];

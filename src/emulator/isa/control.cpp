@@ -1,5 +1,6 @@
 #include "emulator/isa/control.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -7,6 +8,9 @@
 
 namespace ptxbench::emulator {
 namespace {
+
+/// Registers of a warp's activations together: beyond it a recursion counts as unbounded.
+constexpr uint64_t kMaxRegisterBytes = 256u << 20;
 
 uint32_t guard_mask(Warp& warp, uint32_t slot, bool negated) {
   if (slot == ptx::kNone) return kFullMask;
@@ -84,6 +88,11 @@ void copy_locals(Warp& warp, uint32_t lanes, uint64_t to, uint64_t from, uint32_
   }
 }
 
+/// Nothing makes the two ends of a call agree on the size of a parameter: what both have is copied.
+uint32_t common_bytes(const FunctionCode& callee, uint32_t variable, uint32_t caller_bytes) {
+  return static_cast<uint32_t>(std::min<uint64_t>(caller_bytes, callee.source->variables[variable].size));
+}
+
 const Inst* return_lanes(Warp& warp, const Inst& inst, uint32_t lanes) {
   if (warp.frame->caller == nullptr) return exit_lanes(warp, inst, lanes);
   Frame* callee = warp.frame;
@@ -91,7 +100,8 @@ const Inst* return_lanes(Warp& warp, const Inst& inst, uint32_t lanes) {
   const FunctionCode& code = *callee->function;
   for (size_t r = 0; r < call.return_offsets.size() && r < code.source->returns.size(); ++r) {
     copy_locals(warp, lanes, callee->caller->local_base + call.return_offsets[r],
-                callee->local_base + code.local_offset[code.source->returns[r]], call.return_bytes[r]);
+                callee->local_base + code.local_offset[code.source->returns[r]],
+                common_bytes(code, code.source->returns[r], call.return_bytes[r]));
   }
   // Lanes that return leave every join inside the callee; the call's own join collects them.
   int32_t j = warp.fragment().join;
@@ -154,7 +164,7 @@ const Inst* call_handler(Warp& warp, const Inst& inst) {
     }
     const auto& functions = warp.cluster->launch->program->functions;
     if ((pointer & ~0xffffffffull) != kFunctionPointerTag || (pointer & 0xffffffffu) >= functions.size() ||
-        functions[pointer & 0xffffffffu] == nullptr) {
+        functions[pointer & 0xffffffffu] == nullptr || functions[pointer & 0xffffffffu]->source->is_entry) {
       return warp.fault(inst, "memory.out-of-bounds",
                         fmt::format("indirect call to {:#x}, which is no function", pointer));
     }
@@ -167,8 +177,11 @@ const Inst* call_handler(Warp& warp, const Inst& inst) {
                       "only vprintf and __assertfail exist on the emulated device; define the function in the module");
   }
   Frame* caller = warp.frame;
-  const uint32_t local_base = caller->local_base + call.caller_local_bytes;
-  if (local_base + callee->local_bytes > warp.local_stride) {
+  // A return address takes space too, which bounds recursion without locals; the emulator's own memory for registers
+  // is bounded beside it.
+  const uint32_t local_base = caller->local_base + std::max(call.caller_local_bytes, 16u);
+  const bool too_deep = warp.frames.size() * uint64_t{callee->frame_bytes} > kMaxRegisterBytes;
+  if (too_deep || uint64_t{local_base} + callee->local_bytes > warp.local_stride) {
     return warp.fault(inst, "launch.stack-overflow",
                       fmt::format("the call of {} needs {} bytes of stack per thread, {} are there", call.name,
                                   local_base + callee->local_bytes, warp.local_stride),
@@ -184,7 +197,8 @@ const Inst* call_handler(Warp& warp, const Inst& inst) {
   warp.fragment().join = warp.new_join(join);
   for (size_t a = 0; a < call.argument_offsets.size() && a < callee->source->parameters.size(); ++a) {
     copy_locals(warp, lanes, local_base + callee->local_offset[callee->source->parameters[a]],
-                caller->local_base + call.argument_offsets[a], call.argument_bytes[a]);
+                caller->local_base + call.argument_offsets[a],
+                common_bytes(*callee, callee->source->parameters[a], call.argument_bytes[a]));
   }
   Frame* frame = warp.push_frame(*callee, local_base);
   frame->caller = caller;
@@ -257,6 +271,9 @@ void bind_call(Decoder& decoder, const ptx::Instruction& instruction) {
         throw std::runtime_error("call arguments that are not .param variables");
       }
       const uint32_t variable = ptx::VariableRef::position(element.index);
+      if (decoder.code().local_offset[variable] == kNone64) {
+        throw std::runtime_error("call arguments that are not .param variables of the calling function's body");
+      }
       offsets.push_back(decoder.code().local_offset[variable]);
       bytes.push_back(static_cast<uint32_t>(decoder.function().variables[variable].size));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <stdexcept>
 
 #include "emulator/isa/control.h"
 #include "emulator/isa/lanes.h"
@@ -16,6 +17,9 @@ using ptx::StateSpace;
 using ptx::Type;
 
 namespace {
+
+/// Register file of one activation. Large unrolled kernels stay below a tenth of it.
+constexpr uint32_t kMaxFrameBytes = 64u << 20;
 
 unsigned storage_bits(unsigned bits) {
   if (bits <= 1) return 1;
@@ -79,6 +83,10 @@ const FunctionCode& general_code(const Program& program, const FunctionCode& cod
 }
 
 uint32_t Decoder::allocate(unsigned bytes, unsigned alignment) {
+  // General code needs up to 32 times the space, since it has no uniform slots: it stays below 4 GiB.
+  if (next_offset_ > (general_ ? 0xf000'0000u : kMaxFrameBytes)) {
+    throw std::length_error(fmt::format("{} needs more than {} MiB of registers per warp", function().name, kMaxFrameBytes >> 20));
+  }
   next_offset_ = (next_offset_ + alignment - 1) / alignment * alignment;
   const uint32_t offset = next_offset_;
   next_offset_ += bytes;
@@ -499,7 +507,9 @@ void Decoder::decode_instruction(uint32_t index) {
     const size_t before = code_.code.size();
     try {
       binder(*this, instruction);
-    } catch (const std::runtime_error& reason) {
+    } catch (const std::length_error&) {
+      throw;  // concerns the function, not the instruction
+    } catch (const std::exception& reason) {
       code_.code.resize(before);
       unsupported(reason.what());
     }

@@ -1,8 +1,10 @@
 #include "emulator/loader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <set>
+#include <stdexcept>
 
 #include "emulator/decoder.h"
 
@@ -12,6 +14,12 @@ using ptx::StateSpace;
 using ptx::Type;
 
 namespace {
+
+/// A thread's local memory on the modelled part.
+constexpr uint32_t kMaxLocalBytes = 512u << 10;
+
+/// Sizes of hostile modules need not fit: what is too large stays too large.
+uint32_t saturated(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, 0xffff'0000u)); }
 
 uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
@@ -82,7 +90,10 @@ Result<void> place_module_variables(Program& program, AddressSpace& memory) {
         return input_error("{}: the initialiser of {} names {}, which has no address in this module", program.name,
                            module.variables[v].name, relocation.symbol);
       }
-      std::memcpy(host_pointer(program.variable_address[v] + relocation.offset), &value, 8);
+      // `0xff00(symbol)` stores the bytes of the address that the mask names.
+      const uint64_t width = std::min<uint64_t>(type_bits(module.variables[v].type) / 8, 8);
+      if (relocation.mask != 0) value = (value & relocation.mask) >> std::countr_zero(relocation.mask);
+      std::memcpy(host_pointer(program.variable_address[v] + relocation.offset), &value, width);
     }
   }
   return {};
@@ -96,9 +107,9 @@ void place_function_variables(Program& program, FunctionCode& code) {
   if (function.is_entry) {
     for (uint32_t p : function.parameters) {
       const ptx::Variable& parameter = function.variables[p];
-      code.parameter_bytes = static_cast<uint32_t>(align_up(code.parameter_bytes, alignment_of(parameter)));
+      code.parameter_bytes = saturated(align_up(code.parameter_bytes, alignment_of(parameter)));
       code.parameter_offset.push_back(code.parameter_bytes);
-      code.parameter_bytes += static_cast<uint32_t>(parameter.size);
+      code.parameter_bytes = saturated(code.parameter_bytes + parameter.size);
     }
   }
   uint64_t local = 0;
@@ -116,7 +127,7 @@ void place_function_variables(Program& program, FunctionCode& code) {
       local += variable.size;
     }
   }
-  code.local_bytes = static_cast<uint32_t>(align_up(local, 16));
+  code.local_bytes = saturated(align_up(local, 16));
 }
 
 }  // namespace
@@ -146,8 +157,21 @@ Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module>
     program->functions.back() = std::move(code);
     place_function_variables(*program, *program->functions.back());
   }
+  auto refuse = [&](std::string reason) -> Result<std::shared_ptr<Program>> {
+    for (uint64_t address : program->allocations) (void)memory.free(address);
+    return input_error("{}: {}", program->name, reason);
+  };
   for (auto& code : program->functions) {
-    if (code != nullptr) Decoder(*program, *code).run();
+    if (code == nullptr) continue;
+    if (code->local_bytes > kMaxLocalBytes || code->parameter_bytes > kMaxLocalBytes) {
+      return refuse(fmt::format("{} has more than {} KiB of local variables or parameters per thread", code->source->name,
+                                kMaxLocalBytes >> 10));
+    }
+    try {
+      Decoder(*program, *code).run();
+    } catch (const std::exception& reason) {
+      return refuse(reason.what());
+    }
   }
   return program;
 }
@@ -169,11 +193,11 @@ SharedLayout layout_shared(const Program& program, uint32_t kernel) {
       continue;
     }
     next = align_up(next, variable.alignment);
-    layout.offset[v] = static_cast<uint32_t>(next);
+    layout.offset[v] = saturated(next);
     next += variable.bytes;
   }
-  layout.static_bytes = static_cast<uint32_t>(next - kReservedSharedBytes);
-  const auto dynamic = static_cast<uint32_t>(align_up(next, dynamic_alignment));
+  layout.static_bytes = saturated(next - kReservedSharedBytes);
+  const uint32_t dynamic = saturated(align_up(next, dynamic_alignment));
   for (uint32_t v : used) {
     if (program.shared_variables[v].dynamic) {
       layout.offset[v] = dynamic;
@@ -194,7 +218,7 @@ uint32_t local_bytes_of(const Program& program, uint32_t kernel, uint32_t stack_
     }
   }
   if (calls) bytes += stack_bytes;
-  return static_cast<uint32_t>(align_up(bytes, 16));
+  return saturated(align_up(bytes, 16));
 }
 
 }  // namespace ptxbench::emulator

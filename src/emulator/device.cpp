@@ -19,15 +19,22 @@ namespace ptxbench::emulator {
 namespace {
 
 constexpr uint32_t kStackBytes = 8192;  ///< per thread, for activations of recursive functions
+constexpr uint32_t kMaxLocalPerThread = 1u << 20;
 
 uint32_t estimate_registers(const ptx::Function& function) {
   // PTX has virtual registers; ptxas decides. Launch bounds cap the number, and without them 32-bit pressure is guessed
   // from the declared registers. Only occupancy queries depend on it.
   if (function.maxnreg != 0) return function.maxnreg;
-  uint32_t threads = function.maxntid[0] * std::max(1u, function.maxntid[1]) * std::max(1u, function.maxntid[2]);
-  const uint32_t per_sm = std::max(1u, function.minnctapersm);
+  // The directives may hold any number, and a block has at most 1024 threads.
+  uint64_t threads = 1;
+  for (const uint32_t extent : function.maxntid) threads = std::min<uint64_t>(1024, threads * std::min(1024u, std::max(1u, extent)));
+  if (function.maxntid[0] == 0) threads = 0;
+  const uint64_t per_sm = std::max(1u, function.minnctapersm);
   uint32_t cap = 255;
-  if (threads != 0) cap = std::min(255u, DeviceLimits::kRegistersPerSm / ((threads + 31) / 32 * 32 * per_sm) / 8 * 8);
+  if (threads != 0) {
+    const uint64_t each = DeviceLimits::kRegistersPerSm / ((threads + 31) / 32 * 32 * per_sm) / 8 * 8;
+    cap = static_cast<uint32_t>(std::clamp<uint64_t>(each, 24, 255));
+  }
   uint32_t declared = 0;
   for (const auto& reg : function.registers) declared += std::max(1u, type_bits(reg.type) / 32);
   if (threads != 0 && function.minnctapersm != 0) return cap;
@@ -260,9 +267,10 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
                               "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
                               source.name, request.dynamic_shared_bytes, request.max_dynamic_shared_bytes));
   }
-  if (a.static_shared_bytes + request.dynamic_shared_bytes > DeviceLimits::kSharedPerBlockOptIn) {
+  const uint64_t shared_of_block = uint64_t{a.static_shared_bytes} + request.dynamic_shared_bytes;
+  if (shared_of_block > DeviceLimits::kSharedPerBlockOptIn) {
     return refuse(kInvalidValue, fmt::format("{} needs {} bytes of shared memory, a block has at most {}", source.name,
-                                             a.static_shared_bytes + request.dynamic_shared_bytes,
+                                             shared_of_block,
                                              DeviceLimits::kSharedPerBlockOptIn));
   }
   uint32_t cluster[3] = {1, 1, 1};
@@ -317,6 +325,11 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   launch.shared_offset = std::move(shared.offset);
   launch.shared_bytes = kReservedSharedBytes + shared.static_bytes + request.dynamic_shared_bytes;
   launch.local_stride = std::max(16u, local_bytes_of(*program, request.function.function, kStackBytes));
+  if (launch.local_stride > kMaxLocalPerThread) {
+    (void)state_->memory->free(*parameters);
+    return refuse(2, fmt::format("{} and the functions it calls need {} bytes of local memory per thread, the emulator has {}",
+                                 source.name, launch.local_stride, kMaxLocalPerThread));
+  }
   launch.explicit_cluster = request.cluster[0] != 0 || a.explicit_cluster || a.required_cluster[0] != 0;
   launch.ctas_per_cluster = static_cast<uint32_t>(cluster_size);
   for (int i = 0; i < 3; ++i) {
@@ -324,8 +337,10 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     launch.grid_clusters[i] = grid[i] / cluster[i];
   }
   const uint64_t clusters = uint64_t{launch.grid_clusters[0]} * launch.grid_clusters[1] * launch.grid_clusters[2];
-  if (clusters > 0xffffffffull)
+  if (clusters > 0xffffffffull) {
+    (void)state_->memory->free(*parameters);
     return refuse(kInvalidConfiguration, "the emulator runs at most 2^32 clusters a launch");
+  }
   launch.clusters = static_cast<uint32_t>(clusters);
   launch.threads_per_cta = static_cast<uint32_t>(threads);
   launch.aligned_warps = block[0] % kLanes == 0 || (block[1] == 1 && block[2] == 1);

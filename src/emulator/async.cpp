@@ -30,6 +30,9 @@ std::shared_ptr<AsyncOperation> AsyncEngine::submit(Cluster& cluster, uint64_t i
     complete(cluster, *operation);
   } else {
     pending_.push_back(operation);
+    // Completing early is always allowed; a loop that never waits must not grow without bound.
+    constexpr size_t kMostPending = 4096;
+    if (pending_.size() > kMostPending) (void)complete_one(cluster);
   }
   return operation;
 }

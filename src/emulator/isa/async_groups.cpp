@@ -53,6 +53,11 @@ const Inst* commit_group(Warp& warp, const Inst& inst) {
   }
   for_each_lane(warp.mask, [&](unsigned lane) {
     Groups groups = groups_of(warp, op.family, lane);
+    // Without a full wait finished groups would pile up: `wait_group.read` is all that a store pipeline needs.
+    size_t done = 0;
+    while (done < groups.committed.size() && finished(groups.committed[done])) ++done;
+    groups.committed.erase(groups.committed.begin(), groups.committed.begin() + static_cast<std::ptrdiff_t>(done));
+    groups.retired += done;
     if (groups.committed.empty() && finished(groups.open)) {
       groups.open.operations.clear();
       ++groups.retired;

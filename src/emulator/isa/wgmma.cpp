@@ -140,6 +140,11 @@ const Inst* multiply(Warp& warp, const Inst& inst) {
   }
   if (!check_operand(warp, inst, operand_b(op.shape, issued.step.b_descriptor), "B")) return nullptr;
   WgmmaQueue& queue = wgmma_queue(warp);
+  constexpr size_t kMostOpen = 1u << 16;
+  if (queue.open.size() >= kMostOpen) {
+    return warp.fault(inst, "unsupported.instruction", fmt::format("{} wgmma operations in one group", kMostOpen),
+                      "commit groups of bounded size with wgmma.commit_group");
+  }
   issued.frame = warp.frame;
   issued.function = warp.frame->function;
   issued.id = warp.cluster->async.next_id();
@@ -169,11 +174,20 @@ const Inst* commit(Warp& warp, const Inst& inst) {
   queue.groups.push_back(std::move(queue.open));
   queue.open.clear();
   queue.hashes.push_back(queue.open_hash);
+  if (queue.hashes.size() > 1u << 16) {
+    queue.hashes.pop_front();
+    ++queue.hash_base;
+  }
   queue.open_hash = 0;
   ++warp.wgmma.committed;
   warp.side_effect();
-  if (warp.cluster->async.completes_at_once()) execute_wgmma_groups(warp, warp.wgmma.committed);
-  return &inst + 1;
+  constexpr size_t kMostGroups = 1024;
+  if (warp.cluster->async.completes_at_once()) {
+    execute_wgmma_groups(warp, warp.wgmma.committed);
+  } else if (queue.groups.size() > kMostGroups) {
+    execute_wgmma_groups(warp, warp.wgmma.committed - kMostGroups);
+  }
+  return next_unless_faulted(warp, inst);
 }
 
 /// Whether the four warps did the same in the groups before `end`.
@@ -222,6 +236,7 @@ const Inst* wait(Warp& warp, const Inst& inst) {
     for (Warp* other : warps) {
       execute_wgmma_groups(*other, end);
     }
+    if (warp.cluster->fault) return warp.leave(Stop::fault, nullptr);
     warp.wgmma.retired = end;
   }
   if (Observer* observer = warp.cluster->launch->observer; observer != nullptr && end != 0) {

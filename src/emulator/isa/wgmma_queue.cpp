@@ -29,6 +29,14 @@ bool frame_lives(const Warp& warp, const IssuedWgmma& issued) {
   });
 }
 
+/// Warp::make_general gave the activation other registers: the operation's fragments are gone.
+bool moved_to_general_code(const Warp& warp, const IssuedWgmma& issued) {
+  return std::any_of(warp.frames.begin(), warp.frames.end(), [&](const auto& frame) {
+    return frame.get() == issued.frame && frame->function != issued.function &&
+           frame->function == issued.function->general.get();
+  });
+}
+
 WgmmaEngine& engine() {
   thread_local WgmmaEngine instance;
   return instance;
@@ -49,6 +57,13 @@ void execute_group(Warp& warp, WgmmaQueue& queue, const std::vector<IssuedWgmma>
     batches.clear();
   };
   for (const IssuedWgmma& issued : group) {
+    if (moved_to_general_code(warp, issued)) {
+      engine_fault(*warp.cluster, Origin{agent_of(warp, kFullMask), {}, {warp.cta->id[0], warp.cta->id[1], warp.cta->id[2]}},
+                   "unsupported.instruction",
+                   "the lanes of a warp went separate ways for good while a wgmma of it was in flight",
+                   "wait for the wgmma groups before divergent code with warp-level synchronisation");
+      return;
+    }
     if (!frame_lives(warp, issued)) continue;
     std::byte* registers = issued.frame->registers;
     Batch* target = nullptr;

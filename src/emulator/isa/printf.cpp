@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -10,6 +12,7 @@ namespace ptxbench::emulator {
 namespace {
 
 constexpr size_t kLongestString = 1 << 16;
+constexpr int32_t kWidest = 9999;  ///< width or precision of a conversion
 
 /// A lane's argument of the call: `bytes` at its place in local memory.
 uint64_t argument(Warp& warp, const CallInfo& call, unsigned lane, size_t index) {
@@ -137,15 +140,23 @@ bool format_lane(Warp& warp, const Inst& inst, const std::string& format, Argume
     }
     Conversion conversion;
     conversion.flags = "%";
+    unsigned digits = 0, most_digits = 0;
     while (at < format.size() && std::strchr("-+ #0123456789.*", format[at]) != nullptr) {
       if (format[at] == '*') {
         int32_t value = 0;
         if (!arguments.next(value)) return false;
-        conversion.flags += fmt::format("{}", value);
+        conversion.flags += fmt::format("{}", std::clamp(value, -kWidest, kWidest));
       } else {
         conversion.flags.push_back(format[at]);
       }
+      digits = std::isdigit(static_cast<unsigned char>(format[at])) != 0 ? digits + 1 : 0;
+      most_digits = std::max(most_digits, digits);
       ++at;
+    }
+    if (most_digits > 4) {
+      // Padding of megabytes serves nobody and costs the emulator its memory.
+      out.append(format, start, at - start);
+      continue;
     }
     while (at < format.size() && std::strchr("hljztL", format[at]) != nullptr) {
       conversion.is_long = conversion.is_long || std::strchr("ljzt", format[at]) != nullptr;

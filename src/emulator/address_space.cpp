@@ -25,7 +25,11 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::create(uint64_t capacity) {
         "process, and `ulimit -v` must be unlimited",
         kGlobalWindow, kGlobalWindowBytes >> 30, std::strerror(errno));
   }
-  return std::unique_ptr<AddressSpace>(new AddressSpace(capacity));
+  auto space = std::unique_ptr<AddressSpace>(new AddressSpace(capacity));
+  // Look-ups are cached per thread by version: no two address spaces of a process may share one.
+  static std::atomic<uint64_t> epoch{1};
+  space->version_.store(epoch.fetch_add(1) << 32);
+  return space;
 }
 
 AddressSpace::~AddressSpace() { munmap(host_pointer(kGlobalWindow), kGlobalWindowBytes); }

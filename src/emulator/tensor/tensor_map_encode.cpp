@@ -85,7 +85,7 @@ Result<void> validate_box(const TensorMap& map) {
   }
   std::uint64_t box_bytes = element_bytes(map.data_type);
   for (unsigned i = 0; i < map.rank; ++i) {
-    box_bytes *= map.box_dims[i] / map.element_strides[i];
+    box_bytes *= (map.box_dims[i] + map.element_strides[i] - 1U) / map.element_strides[i];
   }
   if (box_bytes > kMaxBoxBytes) {
     return input_error("boxDim: the box is {} bytes: it may not exceed {} bytes, the shared memory of a multiprocessor",

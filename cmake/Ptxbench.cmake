@@ -50,8 +50,9 @@ function(ptxbench_add_library)
 endfunction()
 
 # ptxbench_add_test(NAME ptx_parser_test SOURCES parser_test.cpp DEPENDS ptxbench::ptx LABELS core)
+# PROPERTIES: more properties of every test in it, such as FIXTURES_REQUIRED name.
 function(ptxbench_add_test)
-  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPENDS;LABELS;PROPERTIES" ${ARGN})
   if(NOT PTXBENCH_BUILD_TESTS OR (PTXBENCH_CORE_ONLY AND NOT "core" IN_LIST ARG_LABELS))
     return()
   endif()
@@ -73,5 +74,5 @@ function(ptxbench_add_test)
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main)
   ptxbench_compile_options(${ARG_NAME})
   gtest_discover_tests(${ARG_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS "${ARG_LABELS}")
+    PROPERTIES LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
 endfunction()

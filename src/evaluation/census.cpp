@@ -168,7 +168,8 @@ InstructionEvidence Census::evidence(const Demand& demand) const {
   out.tma_executed = lanes("tma.load") + lanes("tma.store") + lanes("tma.reduce") > 0;
   out.compat_target = out.wgmma_executed || out.tma_executed;
   out.scaled = demand.sampled;
-  out.required_bytes = demand.bytes * demand.coverage;
+  // The operands that a part of the output needs are not in proportion to it.
+  out.required_bytes = demand.sampled ? 0 : demand.bytes;
   if (out.required_bytes > 0) out.tma_byte_share = static_cast<double>(tma_bytes_) / out.required_bytes;
   if (demand.macs && *demand.macs * demand.coverage > 0) {
     out.required_macs = *demand.macs * demand.coverage;

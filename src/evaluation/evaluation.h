@@ -89,7 +89,7 @@ struct InstructionEvidence {
   std::uint64_t legacy_mma_macs = 0;    ///< by mma.sync
   std::uint64_t tma_bytes = 0;          ///< moved by tensor copies
   std::optional<double> required_macs;  ///< that the problem needs, of the part that was executed
-  double required_bytes = 0;            ///< every input read once, every output written once, of the part executed
+  double required_bytes = 0;            ///< every input read once, every output written once; 0 of a sampled run
   bool scaled = false;                  ///< the run was sampled and the requirements are scaled by the coverage
   std::optional<double> mac_share, legacy_mma_share, tma_byte_share;
   bool wgmma_executed = false, tma_executed = false;

@@ -146,10 +146,8 @@ std::string loader_error() {
   const auto set_stream = symbol<abi::SetStreamFunction>(ffi, abi::kSetStreamSymbol);
   const auto move_error = symbol<abi::MoveErrorFunction>(ffi, abi::kMoveErrorSymbol);
   const auto synchronize = symbol<int (*)()>(cuda, "cudaDeviceSynchronize");
-  const auto free_memory = symbol<int (*)(void*)>(cuda, "cudaFree");
   const auto error_text = symbol<const char* (*)(int)>(cuda, "cudaGetErrorString");
-  if (set_stream == nullptr || move_error == nullptr || synchronize == nullptr || free_memory == nullptr ||
-      error_text == nullptr) {
+  if (set_stream == nullptr || move_error == nullptr || synchronize == nullptr || error_text == nullptr) {
     reporter.end(RunnerOutcome::internal, 0, loader_error());
   }
   void* kernel = ::dlopen(kernel_path, RTLD_NOW | RTLD_LOCAL);
@@ -158,7 +156,7 @@ std::string loader_error() {
   if (entry == nullptr) reporter.end(RunnerOutcome::no_entry, 0, loader_error());
 
   // A caller that owns device tensors has initialised CUDA already.
-  if (const int code = free_memory(nullptr); code != 0)
+  if (const int code = synchronize(); code != 0)
     reporter.end(RunnerOutcome::internal, code, "cannot reach the device");
 
   const Arguments arguments(call);

@@ -93,10 +93,20 @@ TEST_F(CensusTest, SharesReferToThePartThatRan) {
   const InstructionEvidence evidence = census.evidence({4000.0, 400, 0.25, true});
   EXPECT_DOUBLE_EQ(*evidence.mac_share, 0.9);
   EXPECT_DOUBLE_EQ(*evidence.legacy_mma_share, 0.25);
-  EXPECT_DOUBLE_EQ(*evidence.tma_byte_share, 0.5);
+  EXPECT_FALSE(evidence.tma_byte_share);
   EXPECT_TRUE(evidence.scaled);
   EXPECT_EQ(evidence.threshold, Status::passed);
   EXPECT_EQ(evidence.strict, Status::unknown);
+}
+
+TEST_F(CensusTest, TmaBytesAreComparedWithWhatMustMove) {
+  emulator::LaunchReport launch = report({1});
+  launch.tma_bytes = 600;
+  Census census;
+  census.add(launch);
+  const InstructionEvidence evidence = census.evidence({4000.0, 400, 1, false});
+  ASSERT_TRUE(evidence.tma_byte_share);
+  EXPECT_DOUBLE_EQ(*evidence.tma_byte_share, 1.5);
 }
 
 TEST_F(CensusTest, AnUnknownRequirementLeavesTheRulesOpen) {

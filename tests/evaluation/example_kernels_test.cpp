@@ -20,7 +20,7 @@ TEST_P(ExampleKernels, PassesAndCountsItsInstructions) {
   const Evaluation result = evaluate(example_source(example.file), small_problem(200), options);
   ASSERT_EQ(result.verdict, Status::passed) << dump(result);
   EXPECT_EQ(result.runs.size(), 3u);
-  for (const Run& run : result.runs) {
+  for (const evaluation::Run& run : result.runs) {
     EXPECT_EQ(run.correctness, Status::passed);
     EXPECT_FALSE(run.sampled);
     EXPECT_EQ(run.coverage, 1.0);
@@ -56,8 +56,8 @@ INSTANTIATE_TEST_SUITE_P(All, ExampleKernels,
                                          Example{"gemm_tma_wgmma.cu", true, true, false},
                                          Example{"gemm_warp_specialized.cu", true, true, false},
                                          Example{"gemm_persistent_cluster.cu", true, true, false}),
-                         [](const auto& info) {
-                           const std::string file = info.param.file;
+                         [](const auto& parameter) {
+                           const std::string file = parameter.param.file;
                            return file.substr(0, file.find('.'));
                          });
 

@@ -15,7 +15,7 @@ TEST(Sampling, ChecksWhatTheSampleWroteAndSaysSo) {
   EXPECT_EQ(result.verdict, Status::passed) << dump(result);
   EXPECT_TRUE(result.sampled);
   ASSERT_EQ(result.runs.size(), 1u);
-  const Run& run = result.runs[0];
+  const evaluation::Run& run = result.runs[0];
   EXPECT_TRUE(run.sampled);
   ASSERT_EQ(run.launches.size(), 1u);
   EXPECT_EQ(run.launches[0].clusters_run, 7u);
@@ -48,7 +48,7 @@ TEST(Sampling, OfSeveralKernelsOnlyTheLastIsCut) {
   const Evaluation result = evaluate(candidate_source("device_faults.cu"), small_problem(10), sampled_options(1));
   EXPECT_EQ(result.verdict, Status::passed) << dump(result);
   ASSERT_EQ(result.runs.size(), 1u);
-  const Run& run = result.runs[0];
+  const evaluation::Run& run = result.runs[0];
   ASSERT_EQ(run.launches.size(), 2u);
   EXPECT_EQ(run.launches[0].clusters_run, run.launches[0].clusters_total);
   EXPECT_LT(run.launches[1].clusters_run, run.launches[1].clusters_total);

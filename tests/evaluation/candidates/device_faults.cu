@@ -36,11 +36,7 @@ __device__ void wait_for_nobody() {
   __syncthreads();
   uint32_t done = 0;
   while (done == 0) {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"  // [deadlock]
-        : "=r"(done)
-        : "r"(address)
-        : "memory");
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(address));  // [deadlock]
   }
 }
 

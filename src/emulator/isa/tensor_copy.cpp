@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/isa/bulk.h"
@@ -303,10 +304,16 @@ const Inst* replace(Warp& warp, const Inst& inst) {
     if (bytes == nullptr) return nullptr;
     TensorMap map;
     std::memcpy(&map, bytes, kTensorMapBytes);
+    // Compilers also build a map from nothing: 128 zero bytes, then every field (Triton's device-side descriptors).
+    if (std::all_of(bytes, bytes + kTensorMapBytes, [](std::byte byte) { return byte == std::byte{0}; })) {
+      map = TensorMap{};
+    }
     if (map.magic != TensorMap::kMagic) {
-      return warp.fault(
-          inst, "tma.tensor-map", fmt::format("tensormap.replace at {:#x}, where no tensor map is", address),
-          "copy a tensor map encoded on the host there first, and wait until the copy is visible", address, 1u << lane);
+      return warp.fault(inst, "tma.tensor-map",
+                        fmt::format("tensormap.replace at {:#x}, where no tensor map is", address),
+                        "copy a tensor map encoded on the host there first, or clear the 128 bytes and set every "
+                        "field, and wait until that is visible",
+                        address, 1u << lane);
     }
     if (auto done = replace_field(map, op.field, op.ordinal, op.value.get(warp, lane)); !done) {
       return warp.fault(inst, "tma.tensor-map", done.error().message,

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# A CUDA program built on foreign headers. Usage:
+#   run_program.sh build NAME SOURCE.cu [nvcc options]     compiles, unless the same has been compiled before
+#   run_program.sh run NAME PTXBENCH                       runs it on the emulated GPU
+# Programs lie in .cache/foreign, where the tag beside each is a digest of source, options and versions.
+set -euo pipefail
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+CACHE=$ROOT/.cache/foreign
+DEPS=${PTXBENCH_DEPS:-$ROOT/.deps}
+action=$1 name=$2
+shift 2
+
+case $action in
+  build)
+    source=$ROOT/tests/foreign/$1
+    shift
+    toolkit=$(cat "$DEPS/toolkit")
+    cutlass=$DEPS/foreign/cutlass
+    # PTX only: the emulator reads nothing else, and ptxas takes as long again.
+    options=(-std=c++17 -cudart shared -gencode arch=compute_90a,code=compute_90a --expt-relaxed-constexpr -w
+      "-I$cutlass/include" "-I$cutlass/tools/util/include" -lcuda "$@")
+    tag=$({ cat "$source" "$DEPS/stamps/foreign-cutlass" 2>/dev/null; "$toolkit/bin/nvcc" --version
+      printf '%s\n' "${options[@]}"; } | sha256sum | cut -d' ' -f1)
+    mkdir -p "$CACHE"
+    exec 9>"$CACHE/lock" # one at a time: up to 5 GB each
+    if command -v flock >/dev/null; then flock 9; fi
+    if [ -x "$CACHE/$name" ] && [ "$(cat "$CACHE/$name.tag" 2>/dev/null)" = "$tag" ]; then exit 0; fi
+    stubs=$(dirname "$(find -L "$toolkit/lib64/stubs" "$toolkit/targets" -name libcuda.so 2>/dev/null | head -1)")
+    "$toolkit/bin/nvcc" "${options[@]}" "-L$stubs" -o "$CACHE/$name.new" "$source"
+    mv "$CACHE/$name.new" "$CACHE/$name"
+    echo "$tag" >"$CACHE/$name.tag"
+    ;;
+  run)
+    exec "$1" emulate --timeout 300 -- "$CACHE/$name"
+    ;;
+  *) echo "unknown action $action (build, run)" >&2; exit 2 ;;
+esac

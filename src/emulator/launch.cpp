@@ -126,11 +126,15 @@ class Runner {
     std::unique_lock lock(mutex_);
     if (epoch_.load(std::memory_order_acquire) != epoch) return;
     idle_.fetch_add(1, std::memory_order_relaxed);
-    const auto start = std::chrono::steady_clock::now();
     while (!launch_.stopped.load() && epoch_.load(std::memory_order_acquire) == epoch) {
       const bool quiet = idle_.load(std::memory_order_relaxed) >= active_;
       const bool host_may_write = launch_.host_can_write;
-      const auto waited = std::chrono::steady_clock::now() - start;
+      const auto now = std::chrono::steady_clock::now();
+      if (!quiet || quiet_epoch_ != epoch) {
+        quiet_epoch_ = quiet ? epoch : ~0ull;
+        quiet_since_ = now;
+      }
+      const auto waited = now - quiet_since_;
       if (quiet && (!host_may_write || waited > std::chrono::seconds(10))) {
         lock.unlock();
         stop(stuck, describe_deadlock(stuck));
@@ -147,6 +151,9 @@ class Runner {
   const std::vector<uint32_t>& indices_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  /// Since when nothing has moved at all, and at which epoch: the workers keep looking at memory the host may write.
+  std::chrono::steady_clock::time_point quiet_since_;
+  uint64_t quiet_epoch_ = ~0ull;
   unsigned active_;
   std::atomic<unsigned> idle_{0};
   std::atomic<uint64_t> epoch_{0}, next_{0};

@@ -1,5 +1,5 @@
-#include "emulator/isa/mma.h"
 #include "emulator/isa/engine.h"
+#include "emulator/isa/mma.h"
 #include "emulator/tensor/mma_sync.h"
 
 /// ldmatrix, stmatrix and movmatrix (PTX ISA, "Warp Level Matrix Instructions"): 8x8 matrices of 16-bit elements, one
@@ -31,9 +31,10 @@ bool find_rows(Warp& warp, const Inst& inst, const MatrixOp& op, std::array<std:
   const uint64_t own = uint64_t{warp.cta->rank} << kCtaRankShift;
   for (unsigned lane = 0; lane < op.count * kRows; ++lane) {
     const uint64_t address = lane_address(warp, op.address, lane);
-    if (shared && address % kRowBytes == 0 && address >= own + kReservedSharedBytes &&
-        address + kRowBytes <= own + warp.cta->shared_bytes) {
-      rows[lane] = warp.cta->shared + (address - own);
+    const uint64_t offset = address - own;
+    if (shared && address % kRowBytes == 0 && offset >= kReservedSharedBytes && offset < warp.cta->shared_bytes &&
+        kRowBytes <= warp.cta->shared_bytes - offset) {
+      rows[lane] = warp.cta->shared + offset;
       continue;
     }
     if (!shared && locate(op.address.space, address).space != Space::shared) {

@@ -250,10 +250,13 @@ void bind_line(Decoder& decoder, const ptx::Instruction& instruction) {
 uint32_t entry_registers(const ptx::Function& kernel) {
   if (kernel.maxnreg != 0) return kernel.maxnreg / 8 * 8;
   const uint32_t* bound = kernel.reqntid[0] != 0 ? kernel.reqntid : kernel.maxntid;
-  const uint32_t threads = bound[0] * std::max(1u, bound[1]) * std::max(1u, bound[2]);
-  if (threads == 0) return 0;
-  const uint32_t rounded = (threads + kLanes - 1) / kLanes * kLanes;
-  return std::min(255u, DeviceLimits::kRegistersPerSm / (rounded * std::max(1u, kernel.minnctapersm))) / 8 * 8;
+  if (bound[0] == 0) return 0;
+  // The directives may hold any number; a block has at most 1024 threads.
+  uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) threads = std::min<uint64_t>(1024, threads * std::clamp(bound[i], 1u, 1024u));
+  const uint64_t rounded = (threads + kLanes - 1) / kLanes * kLanes;
+  const uint64_t share = DeviceLimits::kRegistersPerSm / (rounded * std::max(1u, kernel.minnctapersm));
+  return static_cast<uint32_t>(std::min<uint64_t>(255, share) / 8 * 8);
 }
 
 bool registers_available(const Warp& warp, const Fragment& fragment) {

@@ -57,7 +57,8 @@ TEST_P(Hostile, GlobalAddressesThatWrap) {
 
 TEST_P(Hostile, LocalAddressesThatWrap) {
   for (const char* access : {"st.local.u64 [%rd4], %rd5;", "ld.local.u64 %rd5, [%rd4];"}) {
-    fault(kernel(std::string(".local .align 8 .b8 mine[64];\n  mov.u64 %rd4, -8;\n  cvt.u64.u32 %rd5, %r1;\n  ") + access),
+    fault(kernel(std::string(".local .align 8 .b8 mine[64];\n  mov.u64 %rd4, -8;\n  cvt.u64.u32 %rd5, %r1;\n  ") +
+                 access),
           {}, kOutOfBounds);
   }
 }
@@ -100,7 +101,8 @@ TEST_P(Hostile, CallThroughAPointerCopiesOnlyWhatBothSidesHave) {
   call %rd4, (big), proto;
 )",
              R"(
-.global .u64 target = )" + std::to_string(out) + R"(;
+.global .u64 target = )" +
+                 std::to_string(out) + R"(;
 .func small(.param .b32 value) {
   .reg .b32 %a<3>;
   .reg .b64 %b<3>;
@@ -156,7 +158,24 @@ TEST_P(Hostile, LaunchBoundsWhoseProductWraps) {
     auto module = device->load_ptx(kernel("", "", directives), "test");
     ASSERT_TRUE(module.has_value()) << module.error().message;
     EXPECT_TRUE(device->attributes(*device->find_kernel(*module, "k")).has_value());
+    LaunchRequest request;
+    request.function = *device->find_kernel(*module, "k");
+    request.grid[0] = 1;
+    request.block[0] = 32;
+    request.parameters.resize(32);
+    (void)device->launch(request);  // may be refused, must return
   }
+}
+
+TEST_P(Hostile, MatrixRowsThatWrap) {
+  fault(kernel("mov.u64 %rd4, -16; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%rd4], {%r1};"), {.dynamic_shared = 4096},
+        kOutOfBounds);
+}
+
+TEST_P(Hostile, DeadlockIsFoundAlthoughTheHostSharesMemory) {
+  if (GetParam() != CompletionPolicy::eager) GTEST_SKIP() << "takes ten seconds";
+  ASSERT_TRUE(device->memory().adopt(kHostSharedBase, 4096, "pinned").has_value());
+  fault(kernel("bar.sync 1, 64;"), {}, "sync.deadlock");
 }
 
 TEST_P(Hostile, EndlessDivergentLoopMeetsTheBudget) {
@@ -310,7 +329,8 @@ TEST_P(Hostile, BoxWhoseElementStridesExceedItsExtent) {
   EXPECT_FALSE(encode_tiled(map.data(), kU64, 5, 0x200000, dims, strides, box, steps, 0, 0, 0, 0).has_value());
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, Hostile, testing::Values(CompletionPolicy::eager, CompletionPolicy::lazy), policy_name);
+INSTANTIATE_TEST_SUITE_P(Policies, Hostile, testing::Values(CompletionPolicy::eager, CompletionPolicy::lazy),
+                         policy_name);
 
 }  // namespace
 }  // namespace ptxbench::emulator

@@ -62,7 +62,8 @@ void add_numbers(std::string& text, const evaluation::Run& run) {
 
 }  // namespace
 
-std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_view source, const FeedbackOptions& options) {
+std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_view source,
+                          const FeedbackOptions& options) {
   std::string text = evaluation.passed() ? "Evaluation results: PASSED\n" : "Evaluation FAILED:\n";
   text += evaluation.summary + "\n\n";
   for (std::size_t s = 0; s < evaluation::kStageCount; ++s) {
@@ -78,9 +79,11 @@ std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_
     // What decides comes first; within a severity the order of the evaluation stays.
     std::vector<const Finding*> order;
     for (const Finding& finding : evaluation.findings) order.push_back(&finding);
-    std::stable_sort(order.begin(), order.end(), [](const Finding* a, const Finding* b) { return a->severity < b->severity; });
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Finding* a, const Finding* b) { return a->severity < b->severity; });
     for (std::size_t f = 0; f < order.size() && f < options.max_findings; ++f) add_finding(text, *order[f], source);
-    if (order.size() > options.max_findings) text += fmt::format("- and {} more\n", order.size() - options.max_findings);
+    if (order.size() > options.max_findings)
+      text += fmt::format("- and {} more\n", order.size() - options.max_findings);
   }
   for (const auto& run : evaluation.runs) {
     if (run.execute != Status::passed) continue;
@@ -91,9 +94,11 @@ std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_
     const auto& evidence = *evaluation.instructions;
     text += '\n';
     if (evidence.mac_share) {
-      text += fmt::format("Tensor cores (wgmma) did {:.1f} % of the problem's multiply-adds", 100 * *evidence.mac_share);
+      text +=
+          fmt::format("Tensor cores (wgmma) did {:.1f} % of the problem's multiply-adds", 100 * *evidence.mac_share);
       if (evidence.legacy_mma_share) text += fmt::format(", mma.sync {:.1f} %", 100 * *evidence.legacy_mma_share);
-      text += fmt::format("; at least {:.0f} % by wgmma counts as a target kernel.\n", 100 * evidence.mac_share_threshold);
+      text +=
+          fmt::format("; at least {:.0f} % by wgmma counts as a target kernel.\n", 100 * evidence.mac_share_threshold);
     }
     if (!evidence.tma_executed) text += "No TMA tensor copy was executed.\n";
   }

@@ -7,8 +7,8 @@
 
 namespace ptxbench::agent {
 
-/// The system message: role, format of the answer, a minimal example of the interface, what is judged, the architecture.
-/// `knowledge` is the pack's text, empty for none.
+/// The system message: role, format of the answer, a minimal example of the interface, what is judged, the
+/// architecture. `knowledge` is the pack's text, empty for none.
 std::string system_message(std::string_view target, std::string_view knowledge);
 
 /// The first user message: the definition without its tags, and the workload's shape.

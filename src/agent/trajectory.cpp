@@ -62,7 +62,8 @@ Result<void> read_turn(const Json& record, const std::string& where, Trajectory&
     if (!*member) return tl::unexpected<Error>(member->error());
   }
   if (*number != trajectory.turns.size() + 1) {
-    return input_error("{}: turn {} follows {} turns; the file was edited or mixed up", where, *number, trajectory.turns.size());
+    return input_error("{}: turn {} follows {} turns; the file was edited or mixed up", where, *number,
+                       trajectory.turns.size());
   }
   turn.number = *number;
   turn.answer = *answer;
@@ -78,7 +79,8 @@ Result<void> read_turn(const Json& record, const std::string& where, Trajectory&
     turn.source = source->get<std::string>();
   }
   if (const Json* evaluation = base::optional_member(record, "evaluation")) turn.evaluation = *evaluation;
-  if (const Json* seconds = base::optional_member(record, "model_seconds"); seconds != nullptr && seconds->is_number()) {
+  if (const Json* seconds = base::optional_member(record, "model_seconds");
+      seconds != nullptr && seconds->is_number()) {
     turn.model_seconds = seconds->get<double>();
   }
   if (const Json* usage = base::optional_member(record, "usage"); usage != nullptr && usage->is_object()) {
@@ -128,9 +130,11 @@ Result<Trajectory> read_trajectory(const std::filesystem::path& path) {
     auto record = base::parse_json(line, where);
     if (!record) {
       if (torn && started) break;  // a crash while the last record was written
-      return input_error("{}: not a trajectory record: {}; remove the line or restore the file", where, record.error().message);
+      return input_error("{}: not a trajectory record: {}; remove the line or restore the file", where,
+                         record.error().message);
     }
-    if (!record->is_object()) return input_error("{}: a trajectory record is a JSON object, found {}", where, base::json_type_name(*record));
+    if (!record->is_object())
+      return input_error("{}: a trajectory record is a JSON object, found {}", where, base::json_type_name(*record));
     auto kind = base::required<std::string>(*record, "record", where);
     if (!kind) return tl::unexpected<Error>(kind.error());
     Result<void> read;
@@ -161,7 +165,8 @@ Result<Trajectory> read_trajectory(const std::filesystem::path& path) {
 Result<TrajectoryWriter> TrajectoryWriter::create(const std::filesystem::path& path, const Trajectory& start) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
-    return input_error("{} exists already; trajectories are never overwritten: choose another output folder", path.string());
+    return input_error("{} exists already; trajectories are never overwritten: choose another output folder",
+                       path.string());
   }
   const Json record = {{"record", "start"},
                        {"schema", Trajectory::kSchema},
@@ -171,11 +176,14 @@ Result<TrajectoryWriter> TrajectoryWriter::create(const std::filesystem::path& p
                        {"settings", start.settings},
                        {"system", start.system_message},
                        {"task", start.task_message}};
-  if (auto written = base::write_file_atomic(path, dump_line(record)); !written) return tl::unexpected<Error>(written.error());
+  if (auto written = base::write_file_atomic(path, dump_line(record)); !written)
+    return tl::unexpected<Error>(written.error());
   return TrajectoryWriter(path);
 }
 
-Result<void> TrajectoryWriter::append(const Turn& turn) { return base::append_durable(path_, dump_line(turn_json(turn))); }
+Result<void> TrajectoryWriter::append(const Turn& turn) {
+  return base::append_durable(path_, dump_line(turn_json(turn)));
+}
 
 Result<void> TrajectoryWriter::finish(std::string_view exit_status, std::string_view error) {
   Json record = {{"record", "end"}, {"timestamp", utc_now()}, {"exit_status", exit_status}};
@@ -208,7 +216,8 @@ base::Json to_mini_swe(const Trajectory& trajectory) {
     if (turn.passed() && turn.source) submission = *turn.source;
   }
   const std::string status = trajectory.exit_status.empty() ? "LimitsExceeded" : trajectory.exit_status;
-  messages.push_back({{"role", "exit"}, {"content", status}, {"extra", {{"exit_status", status}, {"submission", submission}}}});
+  messages.push_back(
+      {{"role", "exit"}, {"content", status}, {"extra", {{"exit_status", status}, {"submission", submission}}}});
   return {{"trajectory_format", "mini-swe-agent-1.1"},
           {"info",
            {{"model_stats", {{"instance_cost", 0.0}, {"api_calls", trajectory.turns.size()}}},

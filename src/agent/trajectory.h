@@ -26,7 +26,8 @@ struct Turn {
 };
 
 /// A sequence of turns on one problem, as it lies on disk. Schema "ptxbench.trajectory/1": a file of JSON lines, each
-/// record written and synced whole, so that a crash loses at most the turn in progress. Records: `start`, `turn`, `end`.
+/// record written and synced whole, so that a crash loses at most the turn in progress. Records: `start`, `turn`,
+/// `end`.
 struct Trajectory {
   static constexpr std::string_view kSchema = "ptxbench.trajectory/1";
   std::string problem;
@@ -54,7 +55,8 @@ class TrajectoryWriter {
   std::filesystem::path path_;
 };
 
-/// The same content as a `mini-swe-agent-1.1` trajectory: system, user, then assistant and user messages per turn, `exit`.
+/// The same content as a `mini-swe-agent-1.1` trajectory: system, user, then assistant and user messages per turn,
+/// `exit`.
 base::Json to_mini_swe(const Trajectory& trajectory);
 
 std::string utc_now();

@@ -26,7 +26,8 @@ Result<Trajectory> run_turns(models::Model& model, evaluation::Evaluator& evalua
   auto stop = [&](const Error& error) -> Result<Trajectory> {
     trajectory.exit_status = "Error";
     trajectory.error = error.message;
-    if (auto finished = writer->finish("Error", error.message); !finished) return tl::unexpected<Error>(finished.error());
+    if (auto finished = writer->finish("Error", error.message); !finished)
+      return tl::unexpected<Error>(finished.error());
     return tl::unexpected<Error>(error);
   };
   trajectory.exit_status = "LimitsExceeded";

@@ -23,9 +23,9 @@ struct TurnLoopOptions {
   std::function<void(const Turn&, const evaluation::Evaluation*)> on_turn;
 };
 
-/// Asks the model, judges, tells it what was found, until a turn passes or the turns are used up. Every turn is on disk before
-/// the next one starts. Errors of the model's endpoint or of this machine end the trajectory with "Error" and are never
-/// counted as turns.
+/// Asks the model, judges, tells it what was found, until a turn passes or the turns are used up. Every turn is on disk
+/// before the next one starts. Errors of the model's endpoint or of this machine end the trajectory with "Error" and
+/// are never counted as turns.
 Result<Trajectory> run_turns(models::Model& model, evaluation::Evaluator& evaluator, const problem::Problem& problem,
                              const TurnLoopOptions& options);
 

@@ -68,7 +68,8 @@ bool try_rendezvous(Warp& warp, size_t index) {
   if (joins_equal == 0) {
     // Different enclosing joins: lanes that meet at a `.sync` instruction from different control paths leave those
     // joins, but not the one of the call they are in.
-    while (join >= 0 && !warp.joins[static_cast<size_t>(join)].is_call) join = warp.joins[static_cast<size_t>(join)].parent;
+    while (join >= 0 && !warp.joins[static_cast<size_t>(join)].is_call)
+      join = warp.joins[static_cast<size_t>(join)].parent;
     warp.make_general();
     pc = warp.fragments[index].pc;
     for (size_t i = 0; i < warp.joins.size(); ++i) {
@@ -400,7 +401,8 @@ Fault describe_deadlock(Cluster& cluster) {
       // Of several waits the one that explains most is shown: a barrier that misses bytes, then any mbarrier.
       int weight = 1;
       std::string advice =
-          "find who should have arrived or sent the bytes: compare the barrier's counts with the arrivals the code makes";
+          "find who should have arrived or sent the bytes: compare the barrier's counts with the arrivals the code "
+          "makes";
       if (f.state == FragmentState::mbarrier) {
         weight = 2;
         if (const std::byte* word = cluster.shared_pointer(f.wait_address, 8)) {
@@ -409,13 +411,15 @@ Fault describe_deadlock(Cluster& cluster) {
           const MbarrierState state = MbarrierState::decode(bits);
           if (state.live && state.pending == 0 && state.transactions > 0) {
             weight = 3;
-            advice = fmt::format("{} bytes were expected beyond what the copies bring: make expect_tx the sum of the boxes "
-                                 "that complete on this barrier, or issue the missing copy",
-                                 state.transactions);
+            advice = fmt::format(
+                "{} bytes were expected beyond what the copies bring: make expect_tx the sum of the boxes "
+                "that complete on this barrier, or issue the missing copy",
+                state.transactions);
           } else if (state.live && state.pending > 0) {
-            advice = fmt::format("{} of the arrivals this barrier was initialised for never come: compare the count given to "
-                                 "mbarrier.init with the threads that arrive",
-                                 state.pending);
+            advice = fmt::format(
+                "{} of the arrivals this barrier was initialised for never come: compare the count given to "
+                "mbarrier.init with the threads that arrive",
+                state.pending);
           }
         }
       }

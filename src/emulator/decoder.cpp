@@ -85,7 +85,8 @@ const FunctionCode& general_code(const Program& program, const FunctionCode& cod
 uint32_t Decoder::allocate(unsigned bytes, unsigned alignment) {
   // General code needs up to 32 times the space, since it has no uniform slots: it stays below 4 GiB.
   if (next_offset_ > (general_ ? 0xf000'0000u : kMaxFrameBytes)) {
-    throw std::length_error(fmt::format("{} needs more than {} MiB of registers per warp", function().name, kMaxFrameBytes >> 20));
+    throw std::length_error(
+        fmt::format("{} needs more than {} MiB of registers per warp", function().name, kMaxFrameBytes >> 20));
   }
   next_offset_ = (next_offset_ + alignment - 1) / alignment * alignment;
   const uint32_t offset = next_offset_;

@@ -27,7 +27,8 @@ uint32_t estimate_registers(const ptx::Function& function) {
   if (function.maxnreg != 0) return function.maxnreg;
   // The directives may hold any number, and a block has at most 1024 threads.
   uint64_t threads = 1;
-  for (const uint32_t extent : function.maxntid) threads = std::min<uint64_t>(1024, threads * std::min(1024u, std::max(1u, extent)));
+  for (const uint32_t extent : function.maxntid)
+    threads = std::min<uint64_t>(1024, threads * std::min(1024u, std::max(1u, extent)));
   if (function.maxntid[0] == 0) threads = 0;
   const uint64_t per_sm = std::max(1u, function.minnctapersm);
   uint32_t cap = 255;
@@ -270,8 +271,7 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   const uint64_t shared_of_block = uint64_t{a.static_shared_bytes} + request.dynamic_shared_bytes;
   if (shared_of_block > DeviceLimits::kSharedPerBlockOptIn) {
     return refuse(kInvalidValue, fmt::format("{} needs {} bytes of shared memory, a block has at most {}", source.name,
-                                             shared_of_block,
-                                             DeviceLimits::kSharedPerBlockOptIn));
+                                             shared_of_block, DeviceLimits::kSharedPerBlockOptIn));
   }
   uint32_t cluster[3] = {1, 1, 1};
   if (a.required_cluster[0] != 0) {
@@ -327,8 +327,9 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   launch.local_stride = std::max(16u, local_bytes_of(*program, request.function.function, kStackBytes));
   if (launch.local_stride > kMaxLocalPerThread) {
     (void)state_->memory->free(*parameters);
-    return refuse(2, fmt::format("{} and the functions it calls need {} bytes of local memory per thread, the emulator has {}",
-                                 source.name, launch.local_stride, kMaxLocalPerThread));
+    return refuse(
+        2, fmt::format("{} and the functions it calls need {} bytes of local memory per thread, the emulator has {}",
+                       source.name, launch.local_stride, kMaxLocalPerThread));
   }
   launch.explicit_cluster = request.cluster[0] != 0 || a.explicit_cluster || a.required_cluster[0] != 0;
   launch.ctas_per_cluster = static_cast<uint32_t>(cluster_size);

@@ -35,9 +35,9 @@ struct DeviceOptions {
 
 /// Source position of an instruction as far as the module tells (needs -lineinfo).
 struct CodePlace {
-  std::string kernel;       ///< entry or function name as in PTX
-  std::string file;         ///< source file, empty if unknown
-  uint32_t line = 0;        ///< source line, 0 if unknown
+  std::string kernel;  ///< entry or function name as in PTX
+  std::string file;    ///< source file, empty if unknown
+  uint32_t line = 0;   ///< source line, 0 if unknown
   /// Where the inlined function that holds the line was called, innermost first: file and line.
   std::vector<std::pair<std::string, uint32_t>> called_from;
   uint32_t ptx_line = 0;    ///< line in the PTX text

@@ -21,7 +21,28 @@ class Runner {
     totals_.guard_counts.assign(size_t{launch.program->guard_counters} * 2, 0);
   }
 
-  void work() {
+  /// One worker. What it throws (memory exhausted by the kernel's demands, above all) ends the launch, not the process.
+  void work() noexcept {
+    try {
+      serve();
+    } catch (const std::exception& reason) {
+      std::lock_guard lock(mutex_);
+      if (!totals_.fault) {
+        totals_.fault.emplace();
+        totals_.fault->rule = "launch.resources";
+        totals_.fault->message = fmt::format("the emulator could not go on: {}", reason.what());
+        totals_.fault->remedy = "lower the registers, local and shared memory that the launch needs at once";
+      }
+      launch_.stopped.store(true);
+      --active_;
+      changed_.notify_all();
+    }
+  }
+
+  LaunchTotals totals() { return std::move(totals_); }
+
+ private:
+  void serve() {
     std::list<std::unique_ptr<Cluster>> resident;
     std::vector<std::unique_ptr<Cluster>> spare;
     bool all_stuck = true;
@@ -80,9 +101,6 @@ class Runner {
     changed_.notify_all();
   }
 
-  LaunchTotals totals() { return std::move(totals_); }
-
- private:
   bool take(uint32_t& index) {
     if (in_flight_.load(std::memory_order_relaxed) >= resident_limit_) return false;
     const uint64_t total = indices_.empty() ? launch_.clusters : indices_.size();

@@ -164,8 +164,8 @@ Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module>
   for (auto& code : program->functions) {
     if (code == nullptr) continue;
     if (code->local_bytes > kMaxLocalBytes || code->parameter_bytes > kMaxLocalBytes) {
-      return refuse(fmt::format("{} has more than {} KiB of local variables or parameters per thread", code->source->name,
-                                kMaxLocalBytes >> 10));
+      return refuse(fmt::format("{} has more than {} KiB of local variables or parameters per thread",
+                                code->source->name, kMaxLocalBytes >> 10));
     }
     try {
       Decoder(*program, *code).run();

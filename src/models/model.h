@@ -44,8 +44,8 @@ struct CompletionOptions {
   std::function<void(std::size_t)> progress;
 };
 
-/// Errors of complete() are infrastructure (endpoint, network) or input (key, model name): never the model's own failure,
-/// so that a trajectory never counts them as turns.
+/// Errors of complete() are infrastructure (endpoint, network) or input (key, model name): never the model's own
+/// failure, so that a trajectory never counts them as turns.
 class Model {
  public:
   virtual ~Model() = default;

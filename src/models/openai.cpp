@@ -23,7 +23,8 @@ void take_usage(const Json& reply, Usage& usage) {
   };
   usage.prompt_tokens = number(*u, "prompt_tokens");
   usage.completion_tokens = number(*u, "completion_tokens");
-  if (const Json* details = base::optional_member(*u, "completion_tokens_details"); details != nullptr && details->is_object()) {
+  if (const Json* details = base::optional_member(*u, "completion_tokens_details");
+      details != nullptr && details->is_object()) {
     usage.reasoning_tokens = number(*details, "reasoning_tokens");
   }
 }
@@ -47,7 +48,7 @@ std::optional<std::string> error_message(const Json& reply) {
 /// One HTTP exchange in progress.
 struct Exchange {
   bool stream = false;
-  std::string body;       // of replies that are not streams of events
+  std::string body;  // of replies that are not streams of events
   EventStream events;
   Result<void> status;
   std::uint64_t received = 0, limit = 0;
@@ -68,7 +69,8 @@ std::size_t on_data(char* data, std::size_t size, std::size_t count, void* user)
   curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &code);
   const char* type = nullptr;
   curl_easy_getinfo(exchange.handle, CURLINFO_CONTENT_TYPE, &type);
-  const bool events = exchange.stream && code == 200 && type != nullptr && std::string_view(type).starts_with("text/event-stream");
+  const bool events =
+      exchange.stream && code == 200 && type != nullptr && std::string_view(type).starts_with("text/event-stream");
   if (!events) {
     exchange.body.append(data, bytes);
     return bytes;
@@ -181,9 +183,10 @@ Result<std::unique_ptr<OpenAiModel>> OpenAiModel::create(OpenAiOptions options) 
   }
   while (options.base_url.ends_with('/')) options.base_url.pop_back();
   if (!options.key_variable.empty() && std::getenv(options.key_variable.c_str()) == nullptr) {
-    return input_error("the environment variable {} with the endpoint's key is not set; for a server without keys give an "
-                       "empty key variable (--key-variable '')",
-                       options.key_variable);
+    return input_error(
+        "the environment variable {} with the endpoint's key is not set; for a server without keys give an "
+        "empty key variable (--key-variable '')",
+        options.key_variable);
   }
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });

@@ -7,8 +7,8 @@ namespace ptxbench::models {
 struct OpenAiOptions {
   std::string base_url = "https://api.openai.com/v1";
   std::string model;
-  /// Name of the environment variable with the key; empty: no key is sent (local servers). The key itself is read when a
-  /// request is made, sent to this endpoint only, and never stored or printed.
+  /// Name of the environment variable with the key; empty: no key is sent (local servers). The key itself is read when
+  /// a request is made, sent to this endpoint only, and never stored or printed.
   std::string key_variable = "OPENAI_API_KEY";
   std::uint32_t max_tokens = 0;  ///< 0: the provider's default
   std::optional<double> temperature, top_p;

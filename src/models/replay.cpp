@@ -9,9 +9,12 @@ namespace ptxbench::models {
 
 std::string_view to_string(Role role) {
   switch (role) {
-    case Role::system: return "system";
-    case Role::user: return "user";
-    case Role::assistant: return "assistant";
+    case Role::system:
+      return "system";
+    case Role::user:
+      return "user";
+    case Role::assistant:
+      return "assistant";
   }
   return "user";
 }
@@ -21,11 +24,14 @@ Result<std::unique_ptr<ReplayModel>> ReplayModel::open(const std::filesystem::pa
   auto model = std::make_unique<ReplayModel>();
   model->folder_ = folder;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".md" && entry.path().filename() != "README.md") model->answers_.push_back(entry.path());
+    if (entry.path().extension() == ".md" && entry.path().filename() != "README.md")
+      model->answers_.push_back(entry.path());
   }
-  if (error) return input_error("the folder of recorded answers {} cannot be read: {}", folder.string(), error.message());
+  if (error)
+    return input_error("the folder of recorded answers {} cannot be read: {}", folder.string(), error.message());
   if (model->answers_.empty()) {
-    return input_error("{} holds no recorded answers: it needs files 1.md, 2.md, ... with one model answer each", folder.string());
+    return input_error("{} holds no recorded answers: it needs files 1.md, 2.md, ... with one model answer each",
+                       folder.string());
   }
   std::sort(model->answers_.begin(), model->answers_.end());
   return model;

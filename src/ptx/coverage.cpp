@@ -40,8 +40,10 @@ std::string coverage_page(const ExecutionNote& executed) {
   for (const CompiledForm& form : forms) hopper += form.target_number <= 90 ? 1 : 0;
 
   std::string page = fmt::format(
-      "# PTX coverage\n\nMade by `ptx_coverage` from the instruction table; do not edit. The table has {} forms, {} of them "
-      "for sm_90a; the others are known only to say which target they need. `{{.x}}` is optional, `(.x | .y)` a choice. "
+      "# PTX coverage\n\nMade by `ptx_coverage` from the instruction table; do not edit. The table has {} forms, {} of "
+      "them "
+      "for sm_90a; the others are known only to say which target they need. `{{.x}}` is optional, `(.x | .y)` a "
+      "choice. "
       "Operand contracts are in the table's rows, their language in [ptx.md](ptx.md).\n",
       forms.size(), hopper);
   for (const auto& [section, rows] : by_section) {
@@ -51,8 +53,9 @@ std::string coverage_page(const ExecutionNote& executed) {
       const InstructionForm& form = *row->form;
       std::string operands;
       for (const char c : form.operands) operands += c == '|' ? std::string("\\|") : std::string(1, c);
-      page += fmt::format("| `{}` | {} | {}.{} | {} |", pattern_text(*row), operands.empty() ? "" : "`" + operands + "`",
-                          form.min_isa / 10, form.min_isa % 10, form.target);
+      page +=
+          fmt::format("| `{}` | {} | {}.{} | {} |", pattern_text(*row), operands.empty() ? "" : "`" + operands + "`",
+                      form.min_isa / 10, form.min_isa % 10, form.target);
       if (executed) page += fmt::format(" {} |", executed(form));
       page += '\n';
     }

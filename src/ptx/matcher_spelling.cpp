@@ -169,14 +169,20 @@ bool leading_parts_lead(Op op, const std::vector<Mod>& mods) {
   const auto leads = [op](Mod mod) {
     switch (op) {
       case Op::bar:
-      case Op::barrier: return mod == Mod::cta || mod == Mod::sync || mod == Mod::arrive || mod == Mod::red;
+      case Op::barrier:
+        return mod == Mod::cta || mod == Mod::sync || mod == Mod::arrive || mod == Mod::red;
       case Op::mbarrier_arrive:
-      case Op::mbarrier_arrive_drop: return mod == Mod::expect_tx;
+      case Op::mbarrier_arrive_drop:
+        return mod == Mod::expect_tx;
       case Op::mbarrier_test_wait:
-      case Op::mbarrier_try_wait: return mod == Mod::parity;
-      case Op::multimem: return mod == Mod::ld_reduce || mod == Mod::st || mod == Mod::red;
-      case Op::setmaxnreg: return mod == Mod::inc || mod == Mod::dec;
-      default: return false;
+      case Op::mbarrier_try_wait:
+        return mod == Mod::parity;
+      case Op::multimem:
+        return mod == Mod::ld_reduce || mod == Mod::st || mod == Mod::red;
+      case Op::setmaxnreg:
+        return mod == Mod::inc || mod == Mod::dec;
+      default:
+        return false;
     }
   };
   bool led = false;

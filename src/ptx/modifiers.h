@@ -8,6 +8,7 @@
 namespace ptxbench::ptx {
 
 /// wgmma shapes: `m64n<N>k<K>`, N = 8..256 in steps of 8. The enumerator of `.m64n256k16` is Mod::m64n256k16.
+// clang-format off
 #define PTXBENCH_PTX_WGMMA_N(X, K)                                                                                    \
   X(m64n8##K, "m64n8" #K)                                                                                             \
   X(m64n16##K, "m64n16" #K) X(m64n24##K, "m64n24" #K) X(m64n32##K, "m64n32" #K) X(m64n40##K, "m64n40" #K)             \
@@ -20,11 +21,15 @@ namespace ptxbench::ptx {
                               X(m64n208##K, "m64n208" #K) X(m64n216##K, "m64n216" #K) X(m64n224##K, "m64n224" #K)     \
                                   X(m64n232##K, "m64n232" #K) X(m64n240##K, "m64n240" #K) X(m64n248##K, "m64n248" #K) \
                                       X(m64n256##K, "m64n256" #K)
+// clang-format on
+// clang-format off
 #define PTXBENCH_PTX_WGMMA_SHAPES(X) \
   PTXBENCH_PTX_WGMMA_N(X, k8)        \
   PTXBENCH_PTX_WGMMA_N(X, k16) PTXBENCH_PTX_WGMMA_N(X, k32) PTXBENCH_PTX_WGMMA_N(X, k64) PTXBENCH_PTX_WGMMA_N(X, k256)
+// clang-format on
 
 /// Shapes of mma.sync, mma.sp.sync, wmma, ldmatrix, stmatrix and movmatrix.
+// clang-format off
 #define PTXBENCH_PTX_MATRIX_SHAPES(X)                                                                             \
   X(m8n8, "m8n8")                                                                                                 \
   X(m8n16, "m8n16") X(m16n8, "m16n8") X(m16n16, "m16n16") X(m8n8k4, "m8n8k4") X(m8n8k16, "m8n8k16")               \
@@ -32,9 +37,11 @@ namespace ptxbench::ptx {
           X(m16n8k16, "m16n8k16") X(m16n8k32, "m16n8k32") X(m16n8k64, "m16n8k64") X(m16n8k128, "m16n8k128")       \
               X(m16n8k256, "m16n8k256") X(m16n16k16, "m16n16k16") X(m8n32k16, "m8n32k16") X(m32n8k16, "m32n8k16") \
                   X(m16n16k8, "m16n16k8")
+// clang-format on
 
 /// Every modifier except types. Spelling rule for the enumerator: `::` and `.` become `_`, keywords and names that
 /// start with a digit get a trailing or leading underscore (`const_`, `_1d`).
+// clang-format off
 #define PTXBENCH_PTX_MODIFIERS(X)                                                                                      \
   /* rounding and arithmetic */                                                                                        \
   X(rn, "rn")                                                                                                          \
@@ -103,6 +110,7 @@ namespace ptxbench::ptx {
                                   X(filter_mode, "filter_mode") X(addr_mode_0, "addr_mode_0")                          \
                                       X(addr_mode_1, "addr_mode_1") X(addr_mode_2, "addr_mode_2")                      \
                                           X(force_unnormalized_coords, "force_unnormalized_coords")
+// clang-format on
 
 enum class Mod : uint16_t {
   none,

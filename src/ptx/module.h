@@ -53,8 +53,8 @@ struct Instruction {
   uint32_t guard = kNone;                 ///< predicate register or kNone
   bool guard_negated = false;
   SourcePosition position;
-  uint32_t file = 0;  ///< last `.loc`: file index as in `.file`, 0 = unknown
-  uint32_t line = 0;  ///< last `.loc`: source line, 0 = unknown
+  uint32_t file = 0;            ///< last `.loc`: file index as in `.file`, 0 = unknown
+  uint32_t line = 0;            ///< last `.loc`: source line, 0 = unknown
   uint32_t inlined_at = kNone;  ///< Function::call_sites: where the inlined function it belongs to was called
 
   bool has(Mod mod) const;

@@ -14,13 +14,12 @@ struct Hasher {
 template <class Value>
 using NameMap = std::unordered_map<std::string_view, Value, Hasher>;
 
-constexpr std::string_view kModifierTexts[] = {
-    "",
+constexpr std::string_view kModifierTexts[] = {"",
 #define X(name, bits) #name,
-    PTXBENCH_PTX_TYPES(X)
+                                               PTXBENCH_PTX_TYPES(X)
 #undef X
 #define X(name, text) text,
-    PTXBENCH_PTX_MODIFIERS(X)
+                                                   PTXBENCH_PTX_MODIFIERS(X)
 #undef X
 };
 static_assert(std::size(kModifierTexts) == static_cast<size_t>(Mod::count_));

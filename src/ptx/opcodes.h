@@ -7,6 +7,7 @@ namespace ptxbench::ptx {
 
 /// Opcodes: the part of an instruction's name that says what it does; everything after it is a modifier. The longest
 /// opcode that matches wins ("cp.async.bulk.tensor" before "cp.async.bulk" before "cp.async").
+// clang-format off
 #define PTXBENCH_PTX_OPCODES(X)                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              \
   X(abs, "abs")                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                              \
   X(activemask, "activemask") X(add, "add") X(addc, "addc") X(alloca_, "alloca") X(and_, "and") X(                                                                                                                                                                                                                                                                                                                                                                                                                           \
@@ -173,6 +174,7 @@ namespace ptxbench::ptx {
                                                                                                                                                     "sured")                                                                                                                                                                                                                                                                                                                                                                 \
                                                                                                                                                       X(suq,                                                                                                                                                                                                                                                                                                                                                                 \
                                                                                                                                                         "suq")
+// clang-format on
 
 enum class Op : uint16_t {
   invalid,

@@ -217,8 +217,9 @@ bool Parser::initialiser_element(Variable& variable, uint64_t element, uint64_t 
   const bool is_float = value.kind == Constant::Kind::f32 || value.kind == Constant::Kind::f64;
   const bool wants_float = variable.type == Type::f32 || variable.type == Type::f64;
   if (is_float != wants_float)
-    return fail(at, fmt::format("expected {} initialiser for .{}, found {}", wants_float ? "a floating-point" : "an integer",
-                                type_name(variable.type), is_float ? "a floating-point constant" : "an integer"));
+    return fail(
+        at, fmt::format("expected {} initialiser for .{}, found {}", wants_float ? "a floating-point" : "an integer",
+                        type_name(variable.type), is_float ? "a floating-point constant" : "an integer"));
   if (variable.type == Type::f32 && value.kind == Constant::Kind::f64)
     bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
   else if (variable.type == Type::f64 && value.kind == Constant::Kind::f32)
@@ -251,9 +252,11 @@ bool Parser::initialiser_list(Variable& variable, size_t dimension, uint64_t& el
     if (!accept(',')) break;
   }
   if (components && entries != extent)
-    return fail(token_, fmt::format("expected {} values for a vector of '{}', found {}", extent, variable.name, entries));
-  if (!is('}')) return fail(token_, fmt::format("expected ',' or '}}' in the initialiser opened at line {}, found {}",
-                                                open.line, describe(token_)));
+    return fail(token_,
+                fmt::format("expected {} values for a vector of '{}', found {}", extent, variable.name, entries));
+  if (!is('}'))
+    return fail(token_, fmt::format("expected ',' or '}}' in the initialiser opened at line {}, found {}", open.line,
+                                    describe(token_)));
   advance();
   return true;
 }

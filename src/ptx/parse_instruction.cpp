@@ -531,8 +531,8 @@ bool Parser::check_memory(const Token& at, const Instruction& instruction) {
   }
   // The n-th address is in the n-th state space named, if there are as many; barriers of bulk copies follow them.
   const Op op = instruction.op;
-  const bool generic_only = op == Op::ld || op == Op::st || op == Op::atom || op == Op::red || op == Op::ldu ||
-                            op == Op::multimem;
+  const bool generic_only =
+      op == Op::ld || op == Op::st || op == Op::atom || op == Op::red || op == Op::ldu || op == Op::multimem;
   StateSpace named[4] = {};
   size_t count = 0;
   for (const Mod mod : instruction.mods)

@@ -2,8 +2,8 @@
 
 #include <map>
 #include <string>
-#include <tuple>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 

@@ -6,6 +6,7 @@
 namespace ptxbench::ptx {
 
 /// Fundamental and packed instruction types (PTX ISA "State Spaces, Types, and Variables").
+// clang-format off
 #define PTXBENCH_PTX_TYPES(X)                                                                                      \
   X(b1, 1)                                                                                                         \
   X(b4x16, 64) X(b8, 8) X(b16, 16) X(b32, 32) X(b64, 64) X(b128, 128) X(u8, 8) X(u16, 16) X(u32, 32) X(u64, 64)    \
@@ -13,6 +14,7 @@ namespace ptxbench::ptx {
           X(f32, 32) X(f32x2, 64) X(f64, 64) X(pred, 1) X(u16x2, 32) X(s16x2, 32) X(u8x4, 32) X(s8x4, 32) X(u4, 4) \
               X(s4, 4) X(e4m3, 8) X(e5m2, 8) X(e4m3x2, 16) X(e5m2x2, 16) X(e4m3x4, 32) X(e5m2x4, 32) X(e2m1x2, 8)  \
                   X(e2m3x2, 16) X(e3m2x2, 16) X(ue8m0x2, 16)
+// clang-format on
 
 enum class Type : uint8_t {
   none,
@@ -53,6 +55,7 @@ enum class StateSpace : uint8_t {
 };
 
 /// Driver-defined registers; cooperative grid synchronisation finds its workspace through %envreg1 and %envreg2.
+// clang-format off
 #define PTXBENCH_PTX_ENVIRONMENT_REGISTERS(X)                                                                         \
   X(envreg0, "%envreg0")                                                                                              \
   X(envreg1, "%envreg1") X(envreg2, "%envreg2") X(envreg3, "%envreg3") X(envreg4, "%envreg4") X(envreg5, "%envreg5")  \
@@ -64,7 +67,9 @@ enum class StateSpace : uint8_t {
                           X(envreg25, "%envreg25") X(envreg26, "%envreg26") X(envreg27, "%envreg27")                  \
                               X(envreg28, "%envreg28") X(envreg29, "%envreg29") X(envreg30, "%envreg30")              \
                                   X(envreg31, "%envreg31")
+// clang-format on
 
+// clang-format off
 #define PTXBENCH_PTX_SPECIAL_REGISTERS(X)                                                                              \
   X(tid_x, "%tid.x")                                                                                                   \
   X(tid_y, "%tid.y") X(tid_z, "%tid.z") X(ntid_x, "%ntid.x") X(ntid_y, "%ntid.y") X(ntid_z, "%ntid.z") X(              \
@@ -89,6 +94,7 @@ enum class StateSpace : uint8_t {
                                                           X(reserved_smem_offset_cap, "%reserved_smem_offset_cap")     \
                                                               X(current_graph_exec, "%current_graph_exec")             \
                                                                   PTXBENCH_PTX_ENVIRONMENT_REGISTERS(X)
+// clang-format on
 
 enum class SpecialRegister : uint8_t {
 #define X(name, text) name,

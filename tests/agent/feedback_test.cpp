@@ -26,7 +26,8 @@ TEST(FeedbackText, NamesCauseLineAndFixOfAFinding) {
   evaluation.findings.push_back(finding);
   const std::string text = feedback_text(evaluation, "first\nwait(barrier);\nthird\n");
   EXPECT_EQ(text.rfind("Evaluation FAILED:", 0), 0u);
-  for (const char* part : {"sync.deadlock", "kernel.cu:2", "wait(barrier);", "fix: count the bytes again", "execute: failed"}) {
+  for (const char* part :
+       {"sync.deadlock", "kernel.cu:2", "wait(barrier);", "fix: count the bytes again", "execute: failed"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find("third"), std::string::npos);

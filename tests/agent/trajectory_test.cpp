@@ -97,8 +97,8 @@ TEST_F(TrajectoryFile, DamageInTheMiddleIsAnErrorWithItsLine) {
 }
 
 TEST_F(TrajectoryFile, RefusesWhatIsNone) {
-  for (const char* bytes : {"", "\n\n", "[]\n", "{\"record\":\"turn\",\"turn\":1}\n", "{\"record\":\"start\",\"schema\":\"other/1\"}\n",
-                            "{\"record\":7}\n"}) {
+  for (const char* bytes : {"", "\n\n", "[]\n", "{\"record\":\"turn\",\"turn\":1}\n",
+                            "{\"record\":\"start\",\"schema\":\"other/1\"}\n", "{\"record\":7}\n"}) {
     write(bytes);
     EXPECT_FALSE(read_trajectory(path_)) << bytes;
   }

@@ -31,7 +31,8 @@ problem::Tensor input_tensor(const char* name, std::uint32_t index, std::int64_t
   auto tensor = problem::Tensor::create(name, problem::Dtype::bfloat16, {rows, columns});
   if (!tensor) throw std::runtime_error(tensor.error().message);
   const auto elements = tensor->as<std::uint16_t>();
-  for (std::int64_t e = 0; e < rows * columns; ++e) elements[static_cast<std::size_t>(e)] = input_element(index, static_cast<std::uint64_t>(e));
+  for (std::int64_t e = 0; e < rows * columns; ++e)
+    elements[static_cast<std::size_t>(e)] = input_element(index, static_cast<std::uint64_t>(e));
   return std::move(*tensor);
 }
 
@@ -59,7 +60,8 @@ std::vector<std::uint16_t> run_example(const char* file, const problem::Tensor& 
   arguments[2].output = true;
   DeviceRunOptions options;
   options.instruction_budget = 50'000'000;
-  auto seen = run_on_device(compilation->artifact->library(), evaluator().compiler().toolchain().ffi_runtime, arguments, options);
+  auto seen = run_on_device(compilation->artifact->library(), evaluator().compiler().toolchain().ffi_runtime, arguments,
+                            options);
   if (!seen) throw std::runtime_error(seen.error().message);
   if (seen->shim.fault) throw std::runtime_error(seen->shim.fault->message);
   std::vector<std::uint16_t> out(static_cast<std::size_t>(kM * kN));
@@ -77,7 +79,8 @@ class SameAsHardware : public testing::Test {
     const auto b = b_.as<std::uint16_t>();
     double sum = 0;
     for (std::int64_t k = 0; k < kK; ++k) {
-      sum += std::fabs(double{problem::from_bfloat16(a[static_cast<std::size_t>(row * kK + k)])} * double{problem::from_bfloat16(b[static_cast<std::size_t>(column * kK + k)])});
+      sum += std::fabs(double{problem::from_bfloat16(a[static_cast<std::size_t>(row * kK + k)])} *
+                       double{problem::from_bfloat16(b[static_cast<std::size_t>(column * kK + k)])});
     }
     return sum;
   }

@@ -53,7 +53,9 @@ TEST(OpenAiModel, ReadsAStreamAndSendsTheRequest) {
         "data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\r\n\r\n"
         ": a comment\n\n"
         "data: {\"choices\":[{\"delta\":{\"content\":\"lo\"},\"finish_reason\":\"stop\"}]}\n\n"
-        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":9,\"completion_tokens_details\":{\"reasoning_"
+        "data: "
+        "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":9,\"completion_tokens_details\":{"
+        "\"reasoning_"
         "tokens\":4}}}\n\n"
         "data: [DONE]\n\n",
         "text/event-stream");
@@ -83,7 +85,8 @@ TEST(OpenAiModel, TriesAgainAfterABusyAnswer) {
       response.set_content("{\"error\":{\"message\":\"slow down\"}}", "application/json");
       return;
     }
-    response.set_content("{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}", "application/json");
+    response.set_content("{\"choices\":[{\"message\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}",
+                         "application/json");
   });
   auto options = options_for(endpoint);
   options.stream = false;
@@ -141,15 +144,17 @@ TEST(OpenAiModel, ChecksItsOptions) {
 
 TEST(EventStream, TakesAnyCutOfItsBytes) {
   const std::string text =
-      "data: {\"choices\":[{\"delta\":{\"content\":\"a\\u00e9\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\n\ndata: "
+      "data: {\"choices\":[{\"delta\":{\"content\":\"a\\u00e9\"}}]}\n\ndata: "
+      "{\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\n\ndata: "
       "[DONE]\n\n";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     EventStream stream;
     ASSERT_TRUE(stream.feed(text.substr(0, cut)));
     ASSERT_TRUE(stream.feed(text.substr(cut)));
     ASSERT_TRUE(stream.finish());
-    EXPECT_EQ(stream.completion.text, "a\u00e9"
-                                      "b");
+    EXPECT_EQ(stream.completion.text,
+              "a\u00e9"
+              "b");
   }
 }
 

@@ -47,12 +47,24 @@ TEST(ParserFuzz, MutatedTextGivesAnErrorOrARoundTrip) {
     for (size_t edits = random() % 4 + 1; edits > 0 && !text.empty(); --edits) {
       const size_t at = random() % text.size();
       switch (random() % 6) {
-        case 0: text[at] = static_cast<char>(random() & 0xff); break;
-        case 1: text.erase(at, random() % 20 + 1); break;
-        case 2: text.insert(at, " " + words[random() % words.size()] + " "); break;
-        case 3: text.insert(at, text.substr(random() % text.size(), random() % 40)); break;
-        case 4: text.resize(at); break;
-        default: text.insert(at, std::string(1, "{}[]();,.:@!|<>+-*/%\"0123456789"[random() % 32])); break;
+        case 0:
+          text[at] = static_cast<char>(random() & 0xff);
+          break;
+        case 1:
+          text.erase(at, random() % 20 + 1);
+          break;
+        case 2:
+          text.insert(at, " " + words[random() % words.size()] + " ");
+          break;
+        case 3:
+          text.insert(at, text.substr(random() % text.size(), random() % 40));
+          break;
+        case 4:
+          text.resize(at);
+          break;
+        default:
+          text.insert(at, std::string(1, "{}[]();,.:@!|<>+-*/%\"0123456789"[random() % 32]));
+          break;
       }
     }
     const auto module = parse_module(text, "fuzz");
@@ -76,7 +88,8 @@ class ParserScaling : public ::testing::TestWithParam<std::string> {};
 TEST_P(ParserScaling, StaysLinear) {
   const std::string& unit = GetParam();
   const auto seconds_for = [&](size_t count) {
-    std::string text = ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() { .reg .b32 %r<9>; .reg .pred %p; \n";
+    std::string text =
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.entry k() { .reg .b32 %r<9>; .reg .pred %p; \n";
     for (size_t i = 0; i < count; ++i) {
       std::string line = unit;
       for (size_t at; (at = line.find('#')) != std::string::npos;) line.replace(at, 1, std::to_string(i));
@@ -92,10 +105,11 @@ TEST_P(ParserScaling, StaysLinear) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Units, ParserScaling,
-                         ::testing::Values("mov.u32 %r1, 1;\n", ".reg .b32 x#; mov.u32 x#, 1;\n", "L#: bra L#;\n", "bra L;\n",
-                                           "{ .reg .b32 x; M: bra M; }\n", "{ bra N#; }\n", ".reg .b32 y#<1000000>;\n",
-                                           ".loc 1 # 3\n", "// comment #\n", "/* # */", "mov.u32 %r1,\n", "\"#\n",
-                                           ".local .b8 v#[100000];\n", "add.foo# %r1;\n", "T#: .branchtargets T#, T0;\n"));
+                         ::testing::Values("mov.u32 %r1, 1;\n", ".reg .b32 x#; mov.u32 x#, 1;\n", "L#: bra L#;\n",
+                                           "bra L;\n", "{ .reg .b32 x; M: bra M; }\n", "{ bra N#; }\n",
+                                           ".reg .b32 y#<1000000>;\n", ".loc 1 # 3\n", "// comment #\n", "/* # */",
+                                           "mov.u32 %r1,\n", "\"#\n", ".local .b8 v#[100000];\n", "add.foo# %r1;\n",
+                                           "T#: .branchtargets T#, T0;\n"));
 
 }  // namespace
 }  // namespace ptxbench::ptx

@@ -363,10 +363,11 @@ INSTANTIATE_TEST_SUITE_P(
             "ld.global.v4.f32 {%f1, %f2}, [%rd1];",
             "6:18: ld.global.v4.f32: expected a vector of 4 registers of type .f32 as operand 1, found a vector of 2, "
             "first register '%f1' of type .f32"},
-        ErrorCase{"wgmma.wait_group.sync.aligned %r1;",
-                  "6:31: wgmma.wait_group.sync.aligned: expected an integer constant from 0 to 4294967295 as operand 1, "
-                  "found "
-                  "register '%r1' of type .b32"},
+        ErrorCase{
+            "wgmma.wait_group.sync.aligned %r1;",
+            "6:31: wgmma.wait_group.sync.aligned: expected an integer constant from 0 to 4294967295 as operand 1, "
+            "found "
+            "register '%r1' of type .b32"},
         ErrorCase{"setmaxnreg.inc.sync.aligned.u32 100;",
                   "6:33: setmaxnreg.inc.sync.aligned.u32: expected an integer constant from 24 to 256 in steps of 8 as "
                   "operand 1, found integer constant 100"},

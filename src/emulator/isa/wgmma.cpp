@@ -42,13 +42,14 @@ Operand operand_b(const WgmmaShape& shape, uint64_t descriptor) {
   return {descriptor, shape.b_major, element_bytes(shape.b_type), shape.n, shape.k()};
 }
 
-/// One past the highest address an operand can reach: the last piece of the canonical layout, and the rest of its 128 bytes,
-/// within which the swizzle permutes.
+/// One past the highest address an operand can reach: the last piece of the canonical layout, and the rest of its 128
+/// bytes, within which the swizzle permutes.
 uint64_t operand_end(const Operand& operand) {
   const MatrixDescriptor d = MatrixDescriptor::decode(operand.descriptor);
   const uint64_t line = line_bytes(d.swizzle), sbo = d.stride_offset, lbo = d.leading_offset;
   const bool swizzled = d.swizzle != MatrixSwizzle::none;
-  const uint64_t k_bytes = uint64_t{operand.k} * operand.element_bytes, mn_bytes = uint64_t{operand.mn} * operand.element_bytes;
+  const uint64_t k_bytes = uint64_t{operand.k} * operand.element_bytes,
+                 mn_bytes = uint64_t{operand.mn} * operand.element_bytes;
   uint64_t last = 7 * line;
   if (operand.major == MatrixMajor::k_major) {
     last += (operand.mn / 8 - 1) * sbo + (swizzled ? k_bytes - 1 : (k_bytes / 16 - 1) * lbo + 15);
@@ -67,11 +68,13 @@ bool check_operand(Warp& warp, const Inst& inst, const Operand& operand, const c
   for (const SharedRange& range : operand_ranges(operand.set())) {
     if (range.address >= kReservedSharedBytes && range.address + range.bytes <= cta.shared_bytes) continue;
     warp.fault(inst, "memory.out-of-bounds",
-               fmt::format("wgmma operand {}: its descriptor (start {:#x}, leading offset {}, stride offset {}) reaches shared "
-                           "addresses {:#x} to {:#x}, outside the CTA's {:#x} to {:#x}",
-                           name, d.start_address, d.leading_offset, d.stride_offset, range.address, range.address + range.bytes,
-                           kReservedSharedBytes, cta.shared_bytes),
-               "check the descriptor: addresses and offsets are in units of 16 bytes, the start is the low 18 bits of the shared "
+               fmt::format(
+                   "wgmma operand {}: its descriptor (start {:#x}, leading offset {}, stride offset {}) reaches shared "
+                   "addresses {:#x} to {:#x}, outside the CTA's {:#x} to {:#x}",
+                   name, d.start_address, d.leading_offset, d.stride_offset, range.address, range.address + range.bytes,
+                   kReservedSharedBytes, cta.shared_bytes),
+               "check the descriptor: addresses and offsets are in units of 16 bytes, the start is the low 18 bits of "
+               "the shared "
                "address",
                range.address);
     return false;

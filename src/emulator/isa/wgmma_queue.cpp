@@ -58,7 +58,8 @@ void execute_group(Warp& warp, WgmmaQueue& queue, const std::vector<IssuedWgmma>
   };
   for (const IssuedWgmma& issued : group) {
     if (moved_to_general_code(warp, issued)) {
-      engine_fault(*warp.cluster, Origin{agent_of(warp, kFullMask), {}, {warp.cta->id[0], warp.cta->id[1], warp.cta->id[2]}},
+      engine_fault(*warp.cluster,
+                   Origin{agent_of(warp, kFullMask), {}, {warp.cta->id[0], warp.cta->id[1], warp.cta->id[2]}},
                    "unsupported.instruction",
                    "the lanes of a warp went separate ways for good while a wgmma of it was in flight",
                    "wait for the wgmma groups before divergent code with warp-level synchronisation");

@@ -56,9 +56,9 @@ void ExactMultiply::run_f32(std::uint32_t* const* d, bool accumulate) const {
       float* const target[2] = {reinterpret_cast<float*>(d[4 * group + 2 * half]),
                                 reinterpret_cast<float*>(d[4 * group + 2 * half + 1])};
       const float* const c[2] = {accumulate ? target[0] : kZeros.data(), accumulate ? target[1] : kZeros.data()};
-      const bool done = !special && kernels.fused_dots(even.a, even.a_exponents, even.b, even.b_exponents, a.words(), c,
-                                                       kSmallestF32Exponent, model.fraction_bits, model.result_bits,
-                                                       nullptr, target);
+      const bool done =
+          !special && kernels.fused_dots(even.a, even.a_exponents, even.b, even.b_exponents, a.words(), c,
+                                         kSmallestF32Exponent, model.fraction_bits, model.result_bits, nullptr, target);
       if (done) {
         continue;
       }
@@ -86,17 +86,16 @@ void ExactMultiply::run_f16(std::uint32_t* const* d, bool accumulate) const {
       const float* const c[2] = {accumulators[0], accumulators[1]};
       const Place even = place(*this, group, half, 0);
       double sums[2][kLanes];
-      const bool done = !special && kernels.fused_dots(even.a, even.a_exponents, even.b, even.b_exponents, a.words(), c,
-                                                       kSmallestF16Exponent, model.fraction_bits, model.result_bits,
-                                                       sums, nullptr);
+      const bool done =
+          !special && kernels.fused_dots(even.a, even.a_exponents, even.b, even.b_exponents, a.words(), c,
+                                         kSmallestF16Exponent, model.fraction_bits, model.result_bits, sums, nullptr);
       std::uint32_t packed[kLanes] = {};
       for (unsigned parity = 0; parity < 2; ++parity) {
         const Place at = place(*this, group, half, parity);
         for (unsigned lane = 0; lane < kLanes; ++lane) {
-          const std::uint32_t bits =
-              done ? round_to_f16_accumulator(sums[parity][lane])
-                   : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane), a.words(),
-                                   c[parity][lane], model);
+          const std::uint32_t bits = done ? round_to_f16_accumulator(sums[parity][lane])
+                                          : fused_dot_f16(row_operand(*this, at, lane), column_operand(*this, at, lane),
+                                                          a.words(), c[parity][lane], model);
           packed[lane] |= bits << (16 * parity);
         }
       }

@@ -64,8 +64,8 @@ struct TensorKernels {
   /// `result_bits` to cut[parity]. False when a lane is outside the range handled here (extreme exponents, infinity,
   /// NaN): nothing was written and the caller evaluates lane by lane.
   bool (*fused_dots)(const float* a, const std::int16_t* a_exponents, const float* b, const std::int16_t* b_exponents,
-                     unsigned words, const float* const* c, int smallest_c_exponent, int fraction_bits,
-                     int result_bits, double (*sums)[32], float* const* cut);
+                     unsigned words, const float* const* c, int smallest_c_exponent, int fraction_bits, int result_bits,
+                     double (*sums)[32], float* const* cut);
 };
 
 /// The best level this processor runs; chosen once.

@@ -17,22 +17,30 @@ constexpr const char* kMbarrier = "Parallel Synchronization and Communication In
   {Op::op, prefix rest, operands, isa, target, kMbarrier}, {             \
     Op::op, prefix orders scopes rest, operands, 80, "sm_90", kMbarrier  \
   }
-#define ARRIVE(op)                                                                                                    \
-  ORDERED(op, "", "(.release|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", "D:u64, a, s:u32?", 70, "sm_80"),      \
-      ORDERED(op, "", "(.release|.relaxed)", "(.cta|.cluster)", ".shared::cluster.b64", "_, a, s:u32(1..1048575)?", 80, "sm_90"), \
-      ORDERED(op, ".expect_tx", "(.release|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", "D:u64, a, s:u32", 80,   \
-              "sm_90"),                                                                                               \
-      ORDERED(op, ".expect_tx", "(.release|.relaxed)", "(.cta|.cluster)", ".shared::cluster.b64", "_, a, s:u32", 80,  \
-              "sm_90"),                                                                                               \
+#define ARRIVE(op)                                                                                                   \
+  ORDERED(op, "", "(.release|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", "D:u64, a, s:u32?", 70, "sm_80"),     \
+      ORDERED(op, "", "(.release|.relaxed)", "(.cta|.cluster)", ".shared::cluster.b64", "_, a, s:u32(1..1048575)?",  \
+              80, "sm_90"),                                                                                          \
+      ORDERED(op, ".expect_tx", "(.release|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", "D:u64, a, s:u32", 80,  \
+              "sm_90"),                                                                                              \
+      ORDERED(op, ".expect_tx", "(.release|.relaxed)", "(.cta|.cluster)", ".shared::cluster.b64", "_, a, s:u32", 80, \
+              "sm_90"),                                                                                              \
       ORDERED(op, ".noComplete", ".release", ".cta", CTA_SHARED ".b64", "D:u64, a, s:u32", 70, "sm_80")
 #define WAIT(op, prefix, operands, isa, target) \
   ORDERED(op, prefix, "(.acquire|.relaxed)", "(.cta|.cluster)", CTA_SHARED ".b64", operands, isa, target)
 
-#define BARRIER(op, aligned)                                                                                        \
-  {Op::op, "{.cta}.sync" aligned, "s:u32(0..15), s:u32(0..4294967264/32)?", 10, "sm_50", kSync},                                             \
-      {Op::op, "{.cta}.arrive" aligned, "s:u32(0..15), s:u32(0..4294967264/32)", 20, "sm_50", kSync},                                        \
-      {Op::op, "{.cta}.red.popc" aligned ".u32", "d:u32, s:u32(0..15), p | d:u32, s:u32(0..15), s:u32(0..4294967264/32), p", 20, "sm_50", kSync}, { \
-    Op::op, "{.cta}.red(.and|.or)" aligned ".pred", "P, s:u32(0..15), p | P, s:u32(0..15), s:u32(0..4294967264/32), p", 20, "sm_50", kSync          \
+#define BARRIER(op, aligned)                                                                          \
+  {Op::op, "{.cta}.sync" aligned, "s:u32(0..15), s:u32(0..4294967264/32)?", 10, "sm_50", kSync},      \
+      {Op::op, "{.cta}.arrive" aligned, "s:u32(0..15), s:u32(0..4294967264/32)", 20, "sm_50", kSync}, \
+      {Op::op,                                                                                        \
+       "{.cta}.red.popc" aligned ".u32",                                                              \
+       "d:u32, s:u32(0..15), p | d:u32, s:u32(0..15), s:u32(0..4294967264/32), p",                    \
+       20,                                                                                            \
+       "sm_50",                                                                                       \
+       kSync},                                                                                        \
+  {                                                                                                   \
+    Op::op, "{.cta}.red(.and|.or)" aligned ".pred",                                                   \
+        "P, s:u32(0..15), p | P, s:u32(0..15), s:u32(0..4294967264/32), p", 20, "sm_50", kSync        \
   }
 
 constexpr InstructionForm kRows[] = {

@@ -12,7 +12,13 @@ constexpr const char* kVideo = "Video Instructions";
     Op::op, SIGNS "{.sat}(.add|.min|.max)", "d:u32, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo             \
   }
 #define SHIFT(op)                                                                                                 \
-  {Op::op, "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)", "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo}, {     \
+  {Op::op,                                                                                                        \
+   "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)",                                                              \
+   "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32",                                                       \
+   20,                                                                                                            \
+   "sm_50",                                                                                                       \
+   kVideo},                                                                                                       \
+  {                                                                                                               \
     Op::op, "(.u32|.s32)(.u32|.s32).u32{.sat}(.clamp|.wrap)(.add|.min|.max)", "d:u32, r:u32@, s:u32@, s:u32", 20, \
         "sm_50", kVideo                                                                                           \
   }
@@ -31,7 +37,8 @@ constexpr InstructionForm kRows[] = {
     SHIFT(vshl),
     SHIFT(vshr),
     {Op::vmad, SIGNS "{.po}{.sat}{.shr7|.shr15}", "d:u32, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo},
-    {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE, "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32", 20, "sm_50", kVideo},
+    {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE, "d:u32, r:u32@, s:u32@ | d:u32@, r:u32@, s:u32@, s:u32", 20, "sm_50",
+     kVideo},
     {Op::vset, "(.u32|.s32)(.u32|.s32)" COMPARE "(.add|.min|.max)", "d:u32, r:u32@, s:u32@, s:u32", 20, "sm_50",
      kVideo},
     SIMD(vadd2),

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,12 +83,11 @@ bool is_failure(const HostDiagnostic& diagnostic) {
 }
 
 Result<ExitCode> emulate(const EmulateOptions& options) {
-  const auto program = base::find_program(options.argv.front());
-  if (!program) {
-    return input_error(
-        "no program '{}'{}", options.argv.front(),
-        options.argv.front().find('/') == std::string::npos ? " in PATH; write ./ before one in this folder" : "");
-  }
+  // With a slash the file itself is looked at, so that what is no program is told from what does not exist.
+  const std::string& name = options.argv.front();
+  const bool has_folder = name.find('/') != std::string::npos;
+  const auto program = has_folder ? std::optional(std::filesystem::path(name)) : base::find_program(name);
+  if (!program) return input_error("no program '{}' in PATH; write ./ before one in this folder", name);
   const auto info = cuda_shim::check_program(*program);
   if (!info) return tl::unexpected<Error>(info.error());
 

@@ -82,8 +82,8 @@ std::string opening(const std::string& answer) {
 base::Json result_json(const agent::Trajectory& trajectory, const std::filesystem::path& output, double seconds) {
   const auto correct = static_cast<std::size_t>(
       std::count_if(trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.passed(); }));
-  const auto generated = static_cast<std::size_t>(
-      std::count_if(trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.source.has_value(); }));
+  const auto generated = static_cast<std::size_t>(std::count_if(
+      trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.source.has_value(); }));
   base::Json kernels = base::Json::array();
   for (const auto& turn : trajectory.turns) {
     if (turn.passed()) kernels.push_back(fmt::format("kernel_v{}.cu", turn.number));
@@ -93,20 +93,27 @@ base::Json result_json(const agent::Trajectory& trajectory, const std::filesyste
           {"output_root", output.string()},
           {"duration_seconds", seconds},
           {"runner",
-           {{"planned", 1}, {"completed_processes", 1}, {"infra_failed", 0}, {"api_failed", 0}, {"timeout", 0}, {"error", 0}}},
+           {{"planned", 1},
+            {"completed_processes", 1},
+            {"infra_failed", 0},
+            {"api_failed", 0},
+            {"timeout", 0},
+            {"error", 0}}},
           {"outcome",
-           {{"generated_candidate_count", generated}, {"correct_kernel_count", correct}, {"target_achieved_count", correct != 0 ? 1 : 0}}},
-          {"experiments",
-           base::Json::array({{{"exp_name", "exp_000"},
-                               {"definition", trajectory.problem},
-                               {"launcher_status", "completed"},
-                               {"candidate_kernel", kernels.empty() ? base::Json() : kernels.back()},
-                               {"trajectory", "trajectory.jsonl"},
-                               {"correct_kernels", kernels},
-                               {"exit_status", trajectory.exit_status},
-                               {"feedback_excerpt", trajectory.turns.empty()
-                                                        ? std::string()
-                                                        : base::shorten_middle(trajectory.turns.back().feedback, 1200)}}})}};
+           {{"generated_candidate_count", generated},
+            {"correct_kernel_count", correct},
+            {"target_achieved_count", correct != 0 ? 1 : 0}}},
+          {"experiments", base::Json::array({{{"exp_name", "exp_000"},
+                                              {"definition", trajectory.problem},
+                                              {"launcher_status", "completed"},
+                                              {"candidate_kernel", kernels.empty() ? base::Json() : kernels.back()},
+                                              {"trajectory", "trajectory.jsonl"},
+                                              {"correct_kernels", kernels},
+                                              {"exit_status", trajectory.exit_status},
+                                              {"feedback_excerpt",
+                                               trajectory.turns.empty()
+                                                   ? std::string()
+                                                   : base::shorten_middle(trajectory.turns.back().feedback, 1200)}}})}};
 }
 
 Result<bool> run(const Options& options) {
@@ -122,13 +129,15 @@ Result<bool> run(const Options& options) {
     std::string stamp = agent::utc_now();
     std::erase_if(stamp, [](char c) { return c == ':' || c == '-'; });
     for (int n = 0;; ++n) {
-      output = std::filesystem::path("runs") / (n == 0 ? "quickstart-" + stamp : fmt::format("quickstart-{}-{}", stamp, n));
+      output =
+          std::filesystem::path("runs") / (n == 0 ? "quickstart-" + stamp : fmt::format("quickstart-{}-{}", stamp, n));
       std::error_code error;
       if (!std::filesystem::exists(output, error)) break;
     }
   }
   const base::Style style(base::use_color(stdout));
-  fmt::print("{} on {}, judged on an emulated H100 (sm_90a)\n\n", style.bold((*model)->name()), style.bold(problem->title()));
+  fmt::print("{} on {}, judged on an emulated H100 (sm_90a)\n\n", style.bold((*model)->name()),
+             style.bold(problem->title()));
   std::fflush(stdout);
 
   agent::TurnLoopOptions loop;
@@ -167,7 +176,9 @@ Result<bool> run(const Options& options) {
   if (auto written = base::write_file_atomic(output / "quickstart-result.json", result.dump(2) + "\n"); !written) {
     return tl::unexpected<Error>(written.error());
   }
-  if (auto written = base::write_file_atomic(output / "trajectory.json", agent::to_mini_swe(*trajectory).dump(2) + "\n"); !written) {
+  if (auto written =
+          base::write_file_atomic(output / "trajectory.json", agent::to_mini_swe(*trajectory).dump(2) + "\n");
+      !written) {
     return tl::unexpected<Error>(written.error());
   }
   const bool passed = trajectory->exit_status == "Submitted";
@@ -188,7 +199,8 @@ void add_quickstart(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--turns", options->turns, "At most this many turns (default: all recorded answers, else 3)");
   command->add_option("--answers", options->answers, "Folder of recorded answers for the replay model");
   command->add_option("--base-url", options->base_url, "OpenAI-compatible endpoint")->capture_default_str();
-  command->add_option("--key-variable", options->key_variable, "Environment variable with the endpoint's key, '' for none")
+  command
+      ->add_option("--key-variable", options->key_variable, "Environment variable with the endpoint's key, '' for none")
       ->capture_default_str();
   command->add_option("--output", options->output, "New folder for the trajectory (default: runs/quickstart-TIME)");
   command->add_flag("!--any-instructions", options->require_target, "Accept kernels that do not use the tensor cores");

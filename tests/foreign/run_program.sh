@@ -17,7 +17,7 @@ case $action in
     toolkit=$(cat "$DEPS/toolkit")
     cutlass=$DEPS/foreign/cutlass
     # PTX only: the emulator reads nothing else, and ptxas takes as long again.
-    options=(-std=c++17 -cudart shared -gencode arch=compute_90a,code=compute_90a --expt-relaxed-constexpr -w
+    options=(-std=c++17 -cudart shared -gencode arch=compute_90a,code=compute_90a --expt-relaxed-constexpr -DNDEBUG -w
       "-I$cutlass/include" "-I$cutlass/tools/util/include" -lcuda "$@")
     tag=$({ cat "$source" "$DEPS/stamps/foreign-cutlass" 2>/dev/null; "$toolkit/bin/nvcc" --version
       printf '%s\n' "${options[@]}"; } | sha256sum | cut -d' ' -f1)

@@ -377,7 +377,12 @@ TEST_P(CopiesTest, BulkErrors) {
   auto load = [](const std::string& operands) {
     return bulk_kernel("@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes " + operands + ";");
   };
-  fault(load("[%r11], [%rd1], 24, [%r10]"), {}, "tma.size", {0, in});
+  // An immediate size that is no multiple of 16 does not even parse.
+  fault(bulk_kernel(R"(
+  mov.u32 %r5, 24;
+  @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r11], [%rd1], %r5, [%r10];
+)"),
+        {}, "tma.size", {0, in});
   fault(load("[%r11+8], [%rd1], 32, [%r10]"), {}, "memory.misaligned", {0, in});
   fault(load("[%r11], [%rd1+8], 32, [%r10]"), {}, "memory.misaligned", {0, in});
   fault(load("[%r11], [%rd1], 272, [%r10]"), {}, "memory.out-of-bounds", {0, in});
@@ -415,7 +420,7 @@ wait:
 TEST_P(CopiesTest, BulkPrefetchMovesNothing) {
   const uint64_t in = zeros<uint32_t>(64);
   run(bulk_kernel("@%p0 cp.async.bulk.prefetch.L2.global [%rd1], 128;"), {}, {0, in});
-  fault(bulk_kernel("@%p0 cp.async.bulk.prefetch.L2.global [%rd1], 24;"), {}, "tma.size", {0, in});
+  fault(bulk_kernel("mov.u32 %r5, 24;\n@%p0 cp.async.bulk.prefetch.L2.global [%rd1], %r5;"), {}, "tma.size", {0, in});
 }
 
 }  // namespace

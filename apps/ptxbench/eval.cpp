@@ -43,7 +43,7 @@ struct Options {
 /// The line on a terminal that says what takes so long, kept alive while this thread is busy.
 class Progress {
  public:
-  Progress() : ticker_([this](std::stop_token stop) { tick(stop); }) {}
+  Progress() : ticker_([this](const std::stop_token& stop) { tick(stop); }) {}
 
   void say(std::string_view state) {
     const std::lock_guard lock(mutex_);

@@ -153,7 +153,7 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
   CallOutcome outcome;
   std::stop_source stop;
   std::atomic<bool> idle_timeout = false, cancelled = false;
-  const std::jthread watch([&](std::stop_token ended) {
+  const std::jthread watch([&](const std::stop_token& ended) {
     while (!ended.stop_requested()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (call.cancel.stop_requested()) {

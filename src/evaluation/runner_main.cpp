@@ -156,8 +156,7 @@ std::string loader_error() {
   if (entry == nullptr) reporter.end(RunnerOutcome::no_entry, 0, loader_error());
 
   // A caller that owns device tensors has initialised CUDA already.
-  if (const int code = synchronize(); code != 0)
-    reporter.end(RunnerOutcome::internal, code, "cannot reach the device");
+  if (const int code = synchronize(); code != 0) reporter.end(RunnerOutcome::internal, code, "cannot reach the device");
 
   const Arguments arguments(call);
   set_stream(static_cast<std::int32_t>(abi::DeviceType::cuda), 0, nullptr, nullptr);
@@ -187,17 +186,17 @@ std::string loader_error() {
 }  // namespace ptxbench::evaluation
 
 int main(int argc, char** argv) {
-  using namespace ptxbench::evaluation;
+  namespace evaluation = ptxbench::evaluation;
   if (argc != 5) {
     std::fputs("ptxbench-runner: started by ptxbench, not by hand: KERNEL.so LIBTVM_FFI.so CALL_FD REPORT_FD\n",
                stderr);
     return 2;
   }
-  Reporter reporter(std::atoi(argv[4]));
-  static Call call;
-  if (!read_call(std::atoi(argv[3]), call)) {
-    reporter.begin(RunnerStep::loading);
-    reporter.end(RunnerOutcome::internal, 0, "the call's description is damaged");
+  evaluation::Reporter reporter(std::atoi(argv[4]));
+  static evaluation::Call call;
+  if (!evaluation::read_call(std::atoi(argv[3]), call)) {
+    reporter.begin(evaluation::RunnerStep::loading);
+    reporter.end(evaluation::RunnerOutcome::internal, 0, "the call's description is damaged");
   }
-  run(argv[1], argv[2], call, reporter);
+  evaluation::run(argv[1], argv[2], call, reporter);
 }

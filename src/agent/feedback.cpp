@@ -8,7 +8,6 @@ namespace ptxbench::agent {
 namespace {
 
 using evaluation::Finding;
-using evaluation::Severity;
 using evaluation::StageName;
 using evaluation::Status;
 

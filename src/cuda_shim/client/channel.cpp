@@ -31,11 +31,6 @@ thread_local Channel* t_channel = nullptr;
 void report_fault(int, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   if (address >= g_window_base && address - g_window_base < g_window_bytes) {
-    static const char kText[] =
-        "ptxbench: memory.host-access: host code touched device memory; copy with cudaMemcpy, or use cudaMallocManaged "
-        "or "
-        "cudaMallocHost memory\n";
-    [[maybe_unused]] const ssize_t ignored = ::write(2, kText, sizeof kText - 1);
     if (t_channel != nullptr) t_channel->call(Op::report_host_access, AddressBody{address, 0, 0});
   }
   // The access is repeated under the default action and ends the process as it would without us.

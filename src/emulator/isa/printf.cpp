@@ -139,7 +139,7 @@ bool format_lane(Warp& warp, const Inst& inst, const std::string& format, Argume
       continue;
     }
     Conversion conversion;
-    conversion.flags = "%";
+    conversion.flags.assign(1, '%');
     unsigned digits = 0, most_digits = 0;
     while (at < format.size() && std::strchr("-+ #0123456789.*", format[at]) != nullptr) {
       if (format[at] == '*') {

@@ -109,8 +109,8 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Device::~Device() = default;
 
 Result<std::unique_ptr<Device>> Device::create(DeviceOptions options) {
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
-    return infrastructure_error("this processor lacks AVX2, FMA or F16C, which the emulator needs (x86-64-v3)");
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    return infrastructure_error("this processor lacks AVX2 or FMA, which the emulator needs (x86-64-v3)");
   }
   if (options.threads == 0) options.threads = std::max(1u, std::thread::hardware_concurrency());
   auto memory = AddressSpace::create(options.memory_bytes);

@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ForeignFault,
                                            FaultCase{"wild", "memory.out-of-bounds", "cudaErrorIllegalAddress"},
                                            FaultCase{"beyond", "memory.out-of-bounds", "cudaErrorIllegalAddress"},
                                            FaultCase{"hang", "sync.deadlock", "cudaErrorLaunchTimeout"}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST_F(ForeignProgram, PrintsDeviceOutputAtSynchronisation) {
   run("faults", {"print"});

@@ -125,7 +125,9 @@ void Warp::init_frame(Frame& f) {
   const FunctionCode& function = *f.function;
   f.registers = aligned(f.storage, function.frame_bytes);
   std::memset(f.registers, 0, function.constants_offset);
-  std::memcpy(f.registers + function.constants_offset, function.constants.data(), function.constants.size());
+  if (!function.constants.empty()) {
+    std::memcpy(f.registers + function.constants_offset, function.constants.data(), function.constants.size());
+  }
   const Launch& launch = *cluster->launch;
   for (const auto& address : function.addresses) {
     uint64_t value = 0;

@@ -176,6 +176,8 @@ class TypeTable {
 
 #define PTXBENCH_FFI_EXPORT extern "C" __attribute__((visibility("default")))
 
+// The names are TVM-FFI's.
+// NOLINTBEGIN(readability-identifier-naming)
 PTXBENCH_FFI_EXPORT void TVMFFIGetVersion(std::uint32_t* major_minor_patch) {
   major_minor_patch[0] = 0;
   major_minor_patch[1] = 1;
@@ -289,3 +291,4 @@ PTXBENCH_FFI_EXPORT int TVMFFIEnvTensorAlloc(void*, void**) {
 }
 
 PTXBENCH_FFI_EXPORT int TVMFFIEnvCheckSignals() { return 0; }
+// NOLINTEND(readability-identifier-naming)

@@ -71,7 +71,7 @@ int request_shared(std::size_t bytes, SharedKind kind, SharedReply& block, int& 
 }
 
 void unmap_window(uint64_t address, uint64_t bytes) {
-  ::mmap(pointer_to(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)::mmap(pointer_to(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /// The address the device knows this byte by; 0 for pageable memory.

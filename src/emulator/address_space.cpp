@@ -102,7 +102,7 @@ Result<void> AddressSpace::free(uint64_t address) {
   if (freed->kind != AllocationKind::host_shared) {
     const uint64_t span = round_up(std::max<uint64_t>(freed->bytes, 1), kPage) + kPage;
     // A fresh anonymous mapping gives the pages back to the system and makes them inaccessible.
-    mmap(host_pointer(address), span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(host_pointer(address), span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     free_ranges_[address] = span;
     used_ -= freed->bytes;
   }

@@ -1,11 +1,16 @@
 // `ptxbench emulate -- PROGRAM ARGS...`: runs a CUDA program on the emulated GPU.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/process.h"
@@ -47,6 +52,7 @@ void print_fault(const emulator::Fault& fault, const std::string& kernel) {
              fault.place.kernel.empty() ? kernel : fault.place.kernel);
   print_block("  ", fault.message);
   if (!fault.place.file.empty()) fmt::print(stderr, "  at {}:{}\n", fault.place.file, fault.place.line);
+  for (const auto& [file, line] : fault.place.called_from) fmt::print(stderr, "  inlined at {}:{}\n", file, line);
   if (!fault.place.instruction.empty()) {
     fmt::print(stderr, "  instruction: {} (PTX line {})\n", fault.place.instruction, fault.place.ptx_line);
   }
@@ -80,6 +86,22 @@ void print_footer(const ShimReport& report) {
 bool is_failure(const HostDiagnostic& diagnostic) {
   return diagnostic.rule.starts_with("unsupported.") || diagnostic.rule == "launch.no-ptx" ||
          diagnostic.rule == "launch.module" || diagnostic.rule.starts_with("memory.");
+}
+
+struct Stopped {
+  ShimReport report;
+  bool busy = false;  ///< a kernel is still executing
+};
+
+/// A program that ended by itself gets its queued work finished. After one that was stopped, a kernel that is executing
+/// cannot be interrupted, so it is waited for only a moment.
+Stopped stop_server(cuda_shim::ShimServer& server, bool finish) {
+  if (finish) return {server.stop(true), false};
+  auto stopping = std::make_shared<std::promise<ShimReport>>();
+  auto stopped = stopping->get_future();
+  std::thread([stopping, &server] { stopping->set_value(server.stop(false)); }).detach();
+  if (stopped.wait_for(std::chrono::seconds(2)) == std::future_status::ready) return {stopped.get(), false};
+  return {server.report(), true};
 }
 
 Result<ExitCode> emulate(const EmulateOptions& options) {
@@ -116,7 +138,8 @@ Result<ExitCode> emulate(const EmulateOptions& options) {
   }
   const auto outcome = cuda_shim::run_host_process(request);
   if (!outcome) return tl::unexpected<Error>(outcome.error());
-  const ShimReport report = (*server)->stop(outcome->end == HostOutcome::End::exited);
+  const Stopped stopped = stop_server(**server, outcome->end == HostOutcome::End::exited);
+  const ShimReport& report = stopped.report;
 
   // What kernels printed after the program's last synchronisation.
   const std::string rest = output->take(cuda_shim::DeviceOutput::kMaxBytes + 4096);
@@ -129,6 +152,12 @@ Result<ExitCode> emulate(const EmulateOptions& options) {
   print_diagnostics(report);
   if (!outcome->ok()) fmt::print(stderr, "ptxbench: the program {}\n", outcome->describe());
   if (!options.quiet) print_footer(report);
+  if (stopped.busy) {
+    fmt::print(stderr, "ptxbench: a kernel was still executing; --instructions bounds how long one may\n");
+    std::error_code ignored;
+    std::filesystem::remove_all((*server)->socket_path().parent_path(), ignored);
+    std::_Exit(static_cast<int>(ExitCode::not_passed));
+  }
   return passed ? ExitCode::passed : ExitCode::not_passed;
 }
 

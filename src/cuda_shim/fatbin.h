@@ -18,7 +18,7 @@ inline constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 inline constexpr uint32_t kFatbinWrapperMagic = 0x466243B1;
 inline constexpr std::size_t kFatbinHeaderBytes = 16;
 /// PTX of one entry may not be larger than this when unpacked; real modules stay under 100 MiB.
-inline constexpr uint64_t kMaxUnpackedBytes = 512ull << 20;
+inline constexpr uint64_t kMaxUnpackedBytes = 256ull << 20;
 
 enum class FatbinKind : uint8_t { ptx, machine_code, other };
 enum class FatbinCompression : uint8_t { none, lz4, zstd };

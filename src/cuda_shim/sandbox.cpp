@@ -30,7 +30,8 @@ int add_rules(scmp_filter_ctx context) {
   int failed = 0;
   const auto deny = [&](int call) { failed |= seccomp_rule_add(context, denied, call, 0); };
   const auto deny_argument = [&](int call, unsigned argument, uint64_t value) {
-    const scmp_arg_cmp match = {argument, SCMP_CMP_EQ, value, 0};
+    // The kernel looks at the low half only, so the upper half must not matter here either.
+    const scmp_arg_cmp match = {argument, SCMP_CMP_MASKED_EQ, 0xffff'ffff, value};
     failed |= seccomp_rule_add_array(context, denied, call, 1, &match);
   };
   // Network: only Unix sockets, which is how the device is reached.

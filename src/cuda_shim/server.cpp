@@ -76,7 +76,7 @@ bool send(int fd, const Reply& reply, int descriptor) {
 
 }  // namespace
 
-class ShimServer::State {
+class ShimServer::State : public std::enable_shared_from_this<ShimServer::State> {
  public:
   State(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, ShimOptions options, base::TempDir folder,
         OwnedFd listener, OwnedFd wake_event)
@@ -157,7 +157,8 @@ class ShimServer::State {
       if (stopping_ || connections_.size() >= options_.max_connections) continue;
       connections_.push_back({std::move(fd)});
       const auto connection = std::prev(connections_.end());
-      std::thread([this, connection] { serve(connection); }).detach();
+      // The state must outlive the thread's last look at it.
+      std::thread([self = shared_from_this(), connection] { self->serve(connection); }).detach();
     }
   }
 
@@ -237,6 +238,7 @@ class ShimServer::State {
           if (!send(fd, answer, descriptor)) break;
         }
       }
+      session->release(mine);
       if (lasting) session->client_gone();
     }
     detach();

@@ -91,6 +91,11 @@ std::optional<std::string> Session::staged_text(const Connection& connection, ui
   return text;
 }
 
+void Session::release(Connection& connection) {
+  const std::lock_guard lock(mutex_);
+  image_bytes_ -= std::exchange(connection.image, {}).size();
+}
+
 Reply Session::handle(const Request& request, Connection& connection, int& descriptor) {
   Reply reply;
   reply.serial = request.serial;

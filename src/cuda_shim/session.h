@@ -60,7 +60,7 @@ struct ShimReport {
 struct ShimOptions {
   unsigned max_connections = 256;           ///< client threads
   uint64_t max_shared_bytes = 16ull << 30;  ///< pinned and managed memory of one client
-  uint64_t max_image_bytes = 1ull << 30;    ///< one module image
+  uint64_t max_image_bytes = 1ull << 30;    ///< module images that wait to be loaded, of all threads
   std::size_t max_modules = 4096, max_functions = 1u << 16;
   /// Called in the executing thread after every launch.
   std::function<void(const emulator::LaunchReport&)> on_launch;
@@ -85,6 +85,8 @@ class Session {
   };
   /// Answers a request. A descriptor to send along is stored in `descriptor` (not owned).
   Reply handle(const Request& request, Connection& connection, int& descriptor);
+  /// The connection has ended.
+  void release(Connection& connection);
   /// The client is gone; `finish`: let its queued work run first. Frees what it had.
   void close(bool finish);
   /// Its process has ended: nobody runs host functions any more.
@@ -127,6 +129,8 @@ class Session {
   int copy_from_device(const CopyBody& body, const Connection& connection);
   int copy_on_device(const CopyBody& body);
   int fill(const FillBody& body);
+  template <class Row>
+  void for_rows(uint64_t rows, Row row);
   bool may_write(uint64_t address, uint64_t bytes);
   uint64_t reserve_shared_range(uint64_t bytes);
   void check(const Result<void>& result, const char* what);
@@ -159,6 +163,7 @@ class Session {
   std::map<uint64_t, uint64_t> shared_gaps_;         // freed ranges of the shared half of the window
   uint64_t next_shared_ = emulator::kHostSharedBase + (1ull << 21);
   uint64_t shared_bytes_ = 0;
+  uint64_t image_bytes_ = 0;  // held by all connections
   uint32_t next_id_ = 1;
   ShimReport report_;
   bool closed_ = false;

@@ -45,9 +45,11 @@ uint64_t product(const uint32_t (&values)[3]) { return uint64_t{values[0]} * val
 }  // namespace
 
 int Session::append_image(const BytesBody& body, Connection& connection) {
-  if (body.bytes == 0 || body.bytes > kStagingBytes ||
-      connection.image.size() + body.bytes > options_.max_image_bytes) {
-    return cuda_error::kInvalidValue;
+  if (body.bytes == 0 || body.bytes > kStagingBytes) return cuda_error::kInvalidValue;
+  {
+    const std::lock_guard lock(mutex_);
+    if (body.bytes > options_.max_image_bytes - image_bytes_) return cuda_error::kOutOfMemory;
+    image_bytes_ += body.bytes;
   }
   const std::byte* staging = connection.staging.view().data();
   connection.image.insert(connection.image.end(), staging, staging + body.bytes);
@@ -56,6 +58,10 @@ int Session::append_image(const BytesBody& body, Connection& connection) {
 
 int Session::load_image(const BytesBody& body, Connection& connection, Reply& reply) {
   const std::vector<std::byte> image = std::exchange(connection.image, {});
+  {
+    const std::lock_guard lock(mutex_);
+    image_bytes_ -= image.size();
+  }
   if (image.empty() || body.bytes != image.size() || body.kind > static_cast<uint64_t>(ImageKind::any)) {
     return cuda_error::kInvalidValue;
   }

@@ -278,6 +278,11 @@ void StreamExecutor::abandon() {
   changed_.notify_all();
 }
 
+bool StreamExecutor::abandoned() const {
+  const Lock lock(mutex_);
+  return dropping_;
+}
+
 bool StreamExecutor::is_ready(uint64_t id, const Stream& stream) const {
   const Operation& front = stream.queue.front();
   if (id == kLegacyStream) {

@@ -73,6 +73,7 @@ class StreamExecutor {
   void close(bool finish);
   /// Like close(false), but returns at once.
   void abandon();
+  bool abandoned() const;
 
  private:
   struct Record {

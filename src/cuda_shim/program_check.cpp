@@ -54,7 +54,7 @@ class File {
     const auto data = read(offset, count * sizeof(T));
     if (!data) return std::nullopt;
     std::vector<T> values(static_cast<std::size_t>(count));
-    std::memcpy(values.data(), data->data(), data->size());
+    if (!values.empty()) std::memcpy(values.data(), data->data(), data->size());
     return values;
   }
 

@@ -42,7 +42,7 @@ SharedMemory::SharedMemory(SharedMemory&& other) noexcept
 SharedMemory::~SharedMemory() {
   if (data_ == nullptr) return;
   if (fixed_) {
-    ::mmap(data_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    static_cast<void>(::mmap(data_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
   } else {
     ::munmap(data_, bytes_);
   }

@@ -18,7 +18,7 @@ using base::Json;
 
 /// The candidate is always compiled as kernel.cu in a folder nobody knows; header paths keep their tail.
 std::string display_file(std::string_view file) {
-  const std::string name = std::filesystem::path(file).filename().string();
+  std::string name = std::filesystem::path(file).filename().string();
   if (name == "kernel.cu") return name;
   const auto include = file.rfind("/include/");
   return include == std::string_view::npos ? std::string(file) : std::string(file.substr(include + 9));

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "emulator/isa/control.h"
+#include "emulator/isa/fused.h"
 #include "emulator/isa/lanes.h"
 #include "ptx/names.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 /// Register file of one activation. Large unrolled kernels stay below a tenth of it.
 constexpr uint32_t kMaxFrameBytes = 64u << 20;
+constexpr uint32_t kNoSlot = 0xffffffffu;
 
 unsigned storage_bits(unsigned bits) {
   if (bits <= 1) return 1;
@@ -476,14 +478,49 @@ void Decoder::find_post_dominators() {
 
 void Decoder::classify_registers() {
   facts_ = analyse_registers(function(), code_.blocks);
-  code_.registers.resize(function().registers.size());
+  lifetimes_ = find_lifetimes(function(), code_.blocks);
+  code_.registers.assign(function().registers.size(), {kNoSlot, Shape::vector});
   // Scalars first: they share a few cache lines.
   for (const bool scalars : {true, false}) {
     for (size_t r = 0; r < code_.registers.size(); ++r) {
       const unsigned bits = type_bits(function().registers[r].type);
       // A predicate is one word of lane bits either way; 128-bit values have no scalar handlers.
       const bool scalar = !general_ && !facts_.varying[r] && bits != 1 && bits != 128;
+      // Block-local vectors come last, see share_slots(). General code keeps a slot per register, so that a warp can
+      // move to it anywhere.
+      if (!general_ && !scalar && bits > 1 && lifetimes_[r].block_local()) continue;
       if (scalar == scalars) code_.registers[r] = scratch(bits, scalar ? Shape::uniform : Shape::vector);
+    }
+  }
+  if (!general_) share_slots();
+}
+
+void Decoder::share_slots() {
+  std::map<unsigned, std::vector<Slot>> free;  // by storage bits
+  std::vector<uint32_t> by_first, by_last;
+  for (uint32_t r = 0; r < lifetimes_.size(); ++r) {
+    if (code_.registers[r].offset != kNoSlot) continue;
+    by_first.push_back(r);
+    by_last.push_back(r);
+  }
+  std::sort(by_first.begin(), by_first.end(),
+            [&](uint32_t a, uint32_t b) { return lifetimes_[a].first < lifetimes_[b].first; });
+  std::sort(by_last.begin(), by_last.end(),
+            [&](uint32_t a, uint32_t b) { return lifetimes_[a].last < lifetimes_[b].last; });
+  size_t released = 0;
+  for (const uint32_t r : by_first) {
+    // A slot is free only after the instruction that uses it last: handlers may write a result before they read.
+    for (; released < by_last.size() && lifetimes_[by_last[released]].last < lifetimes_[r].first; ++released) {
+      const uint32_t done = by_last[released];
+      free[storage_bits(type_bits(function().registers[done].type))].push_back(code_.registers[done]);
+    }
+    const unsigned bits = storage_bits(type_bits(function().registers[r].type));
+    std::vector<Slot>& reusable = free[bits];
+    if (reusable.empty()) {
+      code_.registers[r] = scratch(bits);
+    } else {
+      code_.registers[r] = reusable.back();
+      reusable.pop_back();
     }
   }
 }
@@ -538,6 +575,7 @@ void Decoder::run() {
   }
   emit({&return_handler, &return_handler});  // the function's end
   patch_branches();
+  fuse_multiply_adds(*this);
   if (!general_) {
     program_.counters = next_counter_;
     program_.guard_counters = next_guard_;

@@ -10,6 +10,7 @@
 
 #include "emulator/program.h"
 #include "emulator/register_facts.h"
+#include "emulator/register_lifetimes.h"
 #include "ptx/module.h"
 
 namespace ptxbench::emulator {
@@ -62,6 +63,7 @@ class Decoder {
     return *carry_flag_;
   }
   Slot register_slot(uint32_t reg) const { return code_.registers[reg]; }
+  const RegisterLifetime& lifetime(uint32_t reg) const { return lifetimes_[reg]; }
   /// Immediate value of an operand if it is one.
   static std::optional<int64_t> immediate(const ptx::Operand& operand);
   /// Address of a variable operand (`name+8`) as a uniform 64-bit slot, and the space it lies in.
@@ -95,6 +97,8 @@ class Decoder {
   void build_blocks();
   void find_post_dominators();
   void classify_registers();
+  /// Gives block-local vector registers their slots: one slot serves several that never live at once.
+  void share_slots();
   void patch_branches();
   void decode_instruction(uint32_t index);
   uint32_t allocate(unsigned bytes, unsigned alignment);
@@ -121,6 +125,7 @@ class Decoder {
   uint32_t next_counter_ = 0, next_guard_ = 0;
   bool general_ = false;
   RegisterFacts facts_;
+  std::vector<RegisterLifetime> lifetimes_;
 };
 
 /// The general code of a function, decoded on first use (thread safe).

@@ -66,11 +66,14 @@ Result<Problem> make_problem(const Definition& definition, const Workload& workl
   };
   if (auto added = add(definition.inputs, problem.input_shapes); !added) return forward(added.error());
   if (auto added = add(definition.outputs, problem.output_shapes); !added) return forward(added.error());
-  for (const auto& [name, source] : workload.inputs) {
+  for (const auto& input_source : workload.inputs) {
+    const std::string& name = input_source.first;
+    const auto& source = input_source.second;
     const auto spec = std::find_if(definition.inputs.begin(), definition.inputs.end(),
                                    [&](const TensorSpec& input) { return input.name == name; });
     if (spec == definition.inputs.end()) {
       std::vector<std::string> names;
+      names.reserve(definition.inputs.size());
       for (const TensorSpec& input : definition.inputs) names.push_back(input.name);
       return input_error("{}: workload {} gives an input '{}' that {} does not have{}", workload.file, workload.uuid,
                          name, definition.name, base::did_you_mean(name, names));

@@ -88,6 +88,7 @@ Result<std::vector<SafetensorsEntry>> SafetensorsFile::parse_header(std::string_
     entries.push_back(std::move(entry));
   }
   std::vector<const SafetensorsEntry*> order;
+  order.reserve(entries.size());
   for (const SafetensorsEntry& entry : entries) order.push_back(&entry);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->begin < b->begin; });
   for (std::size_t i = 1; i < order.size(); ++i) {

@@ -16,10 +16,10 @@ using NameMap = std::unordered_map<std::string_view, Value, Hasher>;
 
 constexpr std::string_view kModifierTexts[] = {"",
 #define X(name, bits) #name,
-                                               PTXBENCH_PTX_TYPES(X)
+                                               PTXBENCH_PTX_TYPES(X)  // NOLINT(bugprone-suspicious-missing-comma)
 #undef X
 #define X(name, text) text,
-                                                   PTXBENCH_PTX_MODIFIERS(X)
+                                               PTXBENCH_PTX_MODIFIERS(X)
 #undef X
 };
 static_assert(std::size(kModifierTexts) == static_cast<size_t>(Mod::count_));

@@ -149,6 +149,8 @@ TEST_P(Hostile, SharedArrayOfFourGigabytes) {
 TEST_P(Hostile, RegistersBeyondAllBounds) {
   std::string body = ".reg .b64 %big<300000>;\n";
   for (int i = 0; i < 300000; ++i) body += "cvt.u64.u32 %big" + std::to_string(i) + ", %r1;\n";
+  // All of them are still needed here, so that none can take another's place.
+  for (int i = 1; i < 300000; ++i) body += "xor.b64 %big0, %big0, %big" + std::to_string(i) + ";\n";
   refused(kernel(body), "registers per warp");
 }
 

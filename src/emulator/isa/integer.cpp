@@ -190,14 +190,16 @@ const Inst* carry_chain(Warp& warp, const Inst& inst) {
     const T x = a[lane], y = b[lane];
     const T in = (carry_in >> lane) & 1;
     T first, second;
-    bool out;
+    bool out, out_again;
     if constexpr (Subtract) {
-      out = __builtin_sub_overflow(x, y, &first) | __builtin_sub_overflow(first, in, &second);
+      out = __builtin_sub_overflow(x, y, &first);
+      out_again = __builtin_sub_overflow(first, in, &second);
     } else {
-      out = __builtin_add_overflow(x, y, &first) | __builtin_add_overflow(first, in, &second);
+      out = __builtin_add_overflow(x, y, &first);
+      out_again = __builtin_add_overflow(first, in, &second);
     }
     if (warp.lane_mask[lane] != 0) d[lane] = second;
-    carry_out |= out ? kLaneBit[lane] : 0;
+    carry_out |= out || out_again ? kLaneBit[lane] : 0;
   }
   if constexpr (WriteCarry) write_predicate(warp, inst.aux, carry_out);
   return &inst + 1;

@@ -11,7 +11,6 @@ namespace ptxbench::emulator {
 using ptx::Mod;
 using ptx::Op;
 using ptx::StateSpace;
-using ptx::Type;
 
 namespace {
 

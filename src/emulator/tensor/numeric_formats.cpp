@@ -150,8 +150,10 @@ float f16_to_f32(std::uint16_t bits) {
 }
 
 std::uint16_t f32_to_f16_rn(float value) {
-  return value != value ? std::uint16_t{0x7fff}
-                        : static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));
+  if (value != value) return 0x7fff;
+  // clang's intrinsic is a macro with a compound literal.
+  return static_cast<std::uint16_t>(
+      _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));  // NOLINT(clang-diagnostic-c99-extensions)
 }
 
 float e4m3_to_f32(std::uint8_t bits) { return e4m3_table()[bits]; }

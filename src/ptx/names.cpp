@@ -14,14 +14,17 @@ struct Hasher {
 template <class Value>
 using NameMap = std::unordered_map<std::string_view, Value, Hasher>;
 
+// Some spellings are put together from adjacent literals.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma)
 constexpr std::string_view kModifierTexts[] = {"",
 #define X(name, bits) #name,
-                                               PTXBENCH_PTX_TYPES(X)  // NOLINT(bugprone-suspicious-missing-comma)
+                                               PTXBENCH_PTX_TYPES(X)
 #undef X
 #define X(name, text) text,
-                                               PTXBENCH_PTX_MODIFIERS(X)
+                                                   PTXBENCH_PTX_MODIFIERS(X)
 #undef X
 };
+// NOLINTEND(bugprone-suspicious-missing-comma)
 static_assert(std::size(kModifierTexts) == static_cast<size_t>(Mod::count_));
 
 constexpr OpcodeSpelling kOpcodes[] = {

@@ -151,9 +151,8 @@ float f16_to_f32(std::uint16_t bits) {
 
 std::uint16_t f32_to_f16_rn(float value) {
   if (value != value) return 0x7fff;
-  // clang's intrinsic is a macro with a compound literal.
-  return static_cast<std::uint16_t>(
-      _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));  // NOLINT(clang-diagnostic-c99-extensions)
+  const __m128i halves = _mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_TO_NEAREST_INT);
+  return static_cast<std::uint16_t>(_mm_extract_epi16(halves, 0));
 }
 
 float e4m3_to_f32(std::uint8_t bits) { return e4m3_table()[bits]; }

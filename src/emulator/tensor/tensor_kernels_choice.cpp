@@ -1,10 +1,17 @@
 #include "emulator/tensor/tensor_kernels.h"
 
+#include <cstdlib>
+#include <string_view>
+
 namespace ptxbench::emulator {
 
 const TensorKernels& tensor_kernels() {
 #ifdef PTXBENCH_TENSOR_V4
-  static const TensorKernels& chosen = __builtin_cpu_supports("x86-64-v4") ? v4::kernels() : v3::kernels();
+  static const TensorKernels& chosen = []() -> const TensorKernels& {
+    const char* wanted = std::getenv("PTXBENCH_CPU_LEVEL");
+    const bool lowest = wanted != nullptr && std::string_view(wanted) == "v3";
+    return !lowest && __builtin_cpu_supports("x86-64-v4") ? v4::kernels() : v3::kernels();
+  }();
   return chosen;
 #else
   return v3::kernels();

@@ -22,6 +22,7 @@ namespace {
 void merge(ShimReport& into, const ShimReport& from) {
   into.clients += from.clients;
   into.launches += from.launches;
+  into.launches_cancelled += from.launches_cancelled;
   into.warp_instructions += from.warp_instructions;
   into.kernel_seconds += from.kernel_seconds;
   into.bytes_to_device += from.bytes_to_device;

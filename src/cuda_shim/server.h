@@ -23,8 +23,8 @@ class ShimServer {
 
   /// For the client's environment, under kSocketVariable.
   const std::filesystem::path& socket_path() const;
-  /// Serves no more. With `finish`, work a client left in its streams runs to its end first; without, it is dropped (a
-  /// launch that is executing is not interrupted). The report covers all clients.
+  /// Serves no more. With `finish`, work a client left in its streams runs to its end first; without, it is dropped and
+  /// a launch that is executing ends early. The report covers all clients.
   ShimReport stop(bool finish = true);
   /// A look at any time.
   ShimReport report() const;

@@ -263,6 +263,7 @@ void Session::close(bool finish) {
     if (closed_) return;
     closed_ = true;
   }
+  if (!finish) abandon();
   executor_.close(finish);
   // The executing thread has ended and the server no longer hands us requests: nobody else uses what is freed now.
   for (const auto& [id, module] : modules_) static_cast<void>(backend_.unload(module.id));

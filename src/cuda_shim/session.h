@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,7 @@ struct HostDiagnostic {
 struct ShimReport {
   uint64_t clients = 0;  ///< processes that connected
   uint64_t launches = 0;
+  uint64_t launches_cancelled = 0;  ///< of these, ended early because the client was gone
   uint64_t warp_instructions = 0;
   double kernel_seconds = 0;
   uint64_t bytes_to_device = 0, bytes_from_device = 0;
@@ -92,7 +94,10 @@ class Session {
   /// Its process has ended: nobody runs host functions any more.
   void client_gone() { executor_.client_gone(); }
   /// Makes requests that wait return: what is queued is dropped. close() must still follow.
-  void abandon() { executor_.abandon(); }
+  void abandon() {
+    executor_.abandon();
+    stop_launches_.request_stop();
+  }
 
   ShimReport report() const;
   int lost() const { return executor_.lost(); }
@@ -152,6 +157,7 @@ class Session {
   DeviceBackend& backend_;
   std::shared_ptr<DeviceOutput> output_;
   const ShimOptions& options_;
+  std::stop_source stop_launches_;
   StreamExecutor executor_;
 
   mutable std::mutex mutex_;  // guards what follows; never held while the backend executes

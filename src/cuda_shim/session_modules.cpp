@@ -302,6 +302,7 @@ int Session::launch(const LaunchBody& body, const Connection& connection) {
       std::max(kDefaultSharedPerBlock, function.max_dynamic_shared_bytes + function.attributes.static_shared_bytes);
   request.non_portable_cluster = function.non_portable_cluster;
   request.stream = body.stream;
+  request.stop = stop_launches_.get_token();
   const uint64_t held = sizeof request + body.parameter_bytes + function.name.size();
   return executor_.submit(
       body.stream, [this, request = std::move(request), name = std::move(function.name)] { run_launch(request, name); },
@@ -321,7 +322,9 @@ void Session::run_launch(const emulator::LaunchRequest& request, const std::stri
     report_.warp_instructions += report->warp_instructions;
     report_.kernel_seconds += report->seconds;
     report_.approximate.insert(report->approximate.begin(), report->approximate.end());
-    if (report->fault && !report_.fault) {
+    if (report->fault && report->fault->rule == "launch.cancelled") {
+      ++report_.launches_cancelled;  // our doing, not the kernel's
+    } else if (report->fault && !report_.fault) {
       report_.fault = report->fault;
       report_.fault_kernel = name;
       if (report->fault->rule.starts_with("unsupported.")) {

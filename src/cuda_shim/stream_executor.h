@@ -69,7 +69,7 @@ class StreamExecutor {
   /// The client is gone: nobody runs host functions any more, so they count as done.
   void client_gone();
   /// Takes no more work. With `finish` the remaining work runs, else it is dropped.
-  /// Returns when the thread has ended; the piece that is running is not interrupted.
+  /// Returns when the thread has ended; whoever drops work must also end the piece that runs.
   void close(bool finish);
   /// Like close(false), but returns at once.
   void abandon();

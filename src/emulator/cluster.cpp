@@ -38,6 +38,37 @@ void run_loop(Warp& warp) {
   }
 }
 
+/// The lanes of a `bar.warp.sync` need not execute the same one: what counts is the membermask (PTX ISA,
+/// "bar.warp.sync"). If lanes at different ones cover it together, each goes on from where it is.
+bool pass_warp_barriers(Warp& warp, const Fragment& waiting, uint32_t wanted) {
+  if (!waiting.at_warp_barrier) return false;
+  const uint32_t members = waiting.wait_mask;
+  const auto takes_part = [&](const Fragment& f) {
+    return f.state == FragmentState::warp_sync && f.at_warp_barrier && f.wait_mask == members;
+  };
+  uint32_t together = 0;
+  for (const Fragment& f : warp.fragments) together |= takes_part(f) ? f.mask : 0;
+  if ((wanted & ~together) != 0) return false;
+  const auto* barrier = reinterpret_cast<const Inst*>(waiting.wait_address);
+  if (Observer* observer = warp.cluster->launch->observer) {
+    BarrierEvent event;
+    event.agent = agent_of(warp, together);
+    event.site = {warp.cluster->launch->program->id, waiting.frame->function->site_base + barrier->site};
+    event.kind = BarrierKind::warp;
+    for (const BarrierAction action : {BarrierAction::arrive, BarrierAction::wait_begin, BarrierAction::wait_end}) {
+      event.action = action;
+      observer->on_barrier(event);
+    }
+  }
+  for (Fragment& f : warp.fragments) {
+    if (!takes_part(f)) continue;
+    f.pc = reinterpret_cast<const Inst*>(f.wait_address) + 1;
+    f.state = FragmentState::ready;
+    f.at_warp_barrier = false;
+  }
+  return true;
+}
+
 /// Fragments of a warp that wait at the same convergent instruction become one when they cover its membermask.
 bool try_rendezvous(Warp& warp, size_t index) {
   Fragment& f = warp.fragments[index];
@@ -50,7 +81,7 @@ bool try_rendezvous(Warp& warp, size_t index) {
       together |= other.mask;
     }
   }
-  if ((wanted & ~together) != 0) return false;
+  if ((wanted & ~together) != 0) return pass_warp_barriers(warp, f, wanted);
   // Merge everything that waits here under the innermost common join: each fragment keeps its join by splitting again
   // afterwards, so the merged fragment runs one instruction with the union of lanes.
   uint32_t joins_equal = 1;
@@ -278,6 +309,7 @@ ClusterStatus run_cluster(Cluster& cluster, unsigned rounds) {
     RoundResult result;
     for (Warp& warp : cluster.warps) {
       if (warp.live == 0) continue;
+      if (launch.stopped.load(std::memory_order_relaxed)) return ClusterStatus::running;
       run_warp(warp, result);
       if (cluster.fault) return ClusterStatus::faulted;
     }

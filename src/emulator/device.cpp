@@ -373,7 +373,18 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   const uint32_t resident =
       std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
   const unsigned worker_threads = launch.observer != nullptr && launch.observer->serial() ? 1 : state_->options.threads;
-  LaunchTotals totals = run_clusters(launch, request.sample, worker_threads, resident);
+  LaunchTotals totals;
+  {
+    const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
+    totals = run_clusters(launch, request.sample, worker_threads, resident);
+  }
+  const uint64_t wanted = request.sample.empty() ? launch.clusters : request.sample.size();
+  if (request.stop.stop_requested() && !totals.fault && totals.clusters_run < wanted) {
+    totals.fault.emplace();
+    totals.fault->rule = "launch.cancelled";
+    totals.fault->message =
+        fmt::format("the launch was ended from outside after {} of {} clusters", totals.clusters_run, wanted);
+  }
   if (launch.observer != nullptr) launch.observer->on_launch_end(event);
   (void)state_->memory->free(*parameters);
 

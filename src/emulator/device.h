@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -111,6 +112,8 @@ struct LaunchRequest {
   /// Run only these clusters (linear indices); empty = all. The rest stays unrun, which the report shows.
   std::vector<uint32_t> sample;
   uint64_t stream = 0;
+  /// Ends the launch early when stop is requested; the report then carries the fault launch.cancelled.
+  std::stop_token stop{};
 };
 
 /// Why a launch was refused before anything ran. `cuda_error` is the runtime's error code.

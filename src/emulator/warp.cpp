@@ -201,7 +201,12 @@ void Warp::make_general() {
   auto map = [&](const Frame& f, const Inst* pc) {
     return map_pc(*f.function, general_code(program, *f.function), pc);
   };
-  for (Fragment& f : fragments) f.pc = map(*f.frame, f.pc);
+  for (Fragment& f : fragments) {
+    f.pc = map(*f.frame, f.pc);
+    if (f.state == FragmentState::warp_sync) {
+      f.wait_address = reinterpret_cast<uintptr_t>(map(*f.frame, reinterpret_cast<const Inst*>(f.wait_address)));
+    }
+  }
   for (Join& join : joins) {
     if (join.in_use) join.target = join.is_call ? map(*join.frame, join.target - 1) + 1 : map(*join.frame, join.target);
   }

@@ -61,7 +61,8 @@ struct Fragment {
   Frame* frame = nullptr;
   int32_t join = -1;
   FragmentState state = FragmentState::ready;
-  bool timed_out = false;  ///< a try_wait that gave up: returns false once
+  bool timed_out = false;        ///< a try_wait that gave up: returns false once
+  bool at_warp_barrier = false;  ///< warp_sync: the instruction is bar.warp.sync, at `wait_address`
   uint32_t wait_id = 0;
   uint32_t wait_mask = 0;
   uint32_t wait_parity = 0;

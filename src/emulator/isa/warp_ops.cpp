@@ -33,6 +33,7 @@ bool gathered(Warp& warp, const Inst& inst, const MemberMask& members) {
   if ((named & warp.live & ~warp.mask) == 0) return true;
   warp.fragment().wait_mask = named;
   warp.fragment().wait_address = reinterpret_cast<uintptr_t>(&inst);
+  warp.fragment().at_warp_barrier = false;
   warp.block(FragmentState::warp_sync, &inst);
   return false;
 }
@@ -392,7 +393,10 @@ void bind_activemask(Decoder& decoder, const Instruction& instruction) {
 /// The barrier completes when its last lane arrives, so arrival and departure are reported together.
 const Inst* warp_barrier(Warp& warp, const Inst& inst) {
   const auto& members = *static_cast<const MemberMask*>(inst.extra);
-  if (!gathered(warp, inst, members)) return nullptr;
+  if (!gathered(warp, inst, members)) {
+    warp.fragment().at_warp_barrier = true;
+    return nullptr;
+  }
   if (Observer* observer = warp.cluster->launch->observer) {
     for_each_group(warp, members, [&](uint32_t group, uint32_t) {
       BarrierEvent event;

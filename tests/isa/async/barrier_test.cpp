@@ -171,5 +171,55 @@ done:
   EXPECT_THAT(message, HasSubstr("96 threads expected"));
 }
 
+TEST_P(BarrierTest, TwoPlacesOfOneWarpBarrier) {
+  const uint64_t out = zeros<uint32_t>(32);
+  run(kernel(R"(
+  .shared .align 4 .b8 words[128];
+  mov.u32 %r10, words;
+  shl.b32 %r11, %r1, 2;
+  add.u32 %r11, %r11, %r10;
+  setp.lt.u32 %p0, %r1, 16;
+  @%p0 bra low;
+  st.shared.u32 [%r11], %r1;
+  bar.warp.sync -1;
+  ld.shared.u32 %r2, [%r11+-64];
+  bra done;
+low:
+  add.u32 %r3, %r1, 100;
+  st.shared.u32 [%r11], %r3;
+  bar.warp.sync -1;
+  ld.shared.u32 %r2, [%r11+64];
+done:
+  mul.wide.u32 %rd4, %r1, 4;
+  add.u64 %rd4, %rd4, %rd0;
+  st.global.u32 [%rd4], %r2;
+)"),
+      {}, {out});
+  const auto values = download<uint32_t>(out, 32);
+  for (uint32_t lane = 0; lane < 32; ++lane) EXPECT_EQ(values[lane], lane < 16 ? lane + 16 : lane - 16 + 100);
+}
+
+TEST_P(BarrierTest, WarpBarriersOfOtherMembersDoNotMeet) {
+  fault(kernel(R"(
+  setp.lt.u32 %p0, %r1, 16;
+  @%p0 bra low;
+  bar.warp.sync -1;
+  bra done;
+low:
+  bar.warp.sync 0x1ffff;
+done:
+)"),
+        {}, "sync.deadlock");
+}
+
+TEST_P(BarrierTest, TwoPlacesOfOneGuardedWarpBarrier) {
+  run(kernel(R"(
+  setp.lt.u32 %p0, %r1, 16;
+  @%p0 bar.warp.sync -1;
+  @!%p0 bar.warp.sync -1;
+)"),
+      {});
+}
+
 }  // namespace
 }  // namespace ptxbench::emulator

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "base/process.h"
 
 namespace ptxbench {
@@ -43,6 +45,14 @@ TEST(EmulateCommand, ReportsADeadlockAtOnce) {
   const auto result = emulate({"--schedule", "lazy", "--", program("faults"), "hang"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.stderr_text, HasSubstr("sync.deadlock"));
+}
+
+TEST(EmulateCommand, StopsAnEndlessKernel) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto result = emulate({"--timeout", "1", "--", program("faults"), "endless"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.stderr_text, HasSubstr("a kernel was still executing and was stopped"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST(EmulateCommand, ExitCodeFollowsTheProgram) {

@@ -1,4 +1,6 @@
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "emulator/tensor/tensor_map.h"
 #include "isa/async/kernel_fixture.h"
@@ -178,6 +180,21 @@ TEST_P(Hostile, DeadlockIsFoundAlthoughTheHostSharesMemory) {
   if (GetParam() != CompletionPolicy::eager) GTEST_SKIP() << "takes ten seconds";
   ASSERT_TRUE(device->memory().adopt(kHostSharedBase, 4096, "pinned").has_value());
   fault(kernel("bar.sync 1, 64;"), {}, "sync.deadlock");
+}
+
+TEST_P(Hostile, AnEndlessLaunchEndsWhenAsked) {
+  std::stop_source source;
+  std::jthread asks([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    source.request_stop();
+  });
+  stop = source.get_token();
+  // One that computes and one that waits for memory nobody writes.
+  for (const char* body : {"again: add.u32 %r2, %r2, 1; bra again;",
+                           "again: ld.volatile.global.u32 %r2, [%rd0]; setp.eq.u32 %p0, %r2, 0; @%p0 bra again;"}) {
+    if (GetParam() != CompletionPolicy::eager && body[7] == 'l') continue;
+    fault(kernel(body), {.grid = 3, .block = 128}, "launch.cancelled", {zeros<uint32_t>(1)});
+  }
 }
 
 TEST_P(Hostile, EndlessDivergentLoopMeetsTheBudget) {

@@ -19,6 +19,12 @@ __global__ void hang() {
       "{\n.reg .pred done;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra WAIT;\n}" ::"r"(address)
       : "memory");
 }
+/// A generator of period 2^64: for any patience it never ends.
+__global__ void endless(int* p) {
+  unsigned long long state = threadIdx.x;
+  while (state != 0x123456789abcdefull) state = state * 6364136223846793005ull + 2 * threadIdx.x + 1442695040888963407ull;
+  *p = static_cast<int>(state);
+}
 
 int main(int argc, char** argv) {
   const char* name = argc > 1 ? argv[1] : "";
@@ -31,6 +37,7 @@ int main(int argc, char** argv) {
   if (std::strcmp(name, "beyond") == 0) beyond<<<1, 32>>>(memory);
   if (std::strcmp(name, "print") == 0) print_text<<<1, 1>>>();
   if (std::strcmp(name, "hang") == 0) hang<<<1, 1>>>();
+  if (std::strcmp(name, "endless") == 0) endless<<<1, 32>>>(memory);
   std::printf("launched\n");
   const cudaError_t error = cudaDeviceSynchronize();
   std::printf("%s\n", cudaGetErrorName(error));

@@ -90,6 +90,7 @@ class KernelTest : public testing::TestWithParam<CompletionPolicy> {
     if (parameters.size() < 4) parameters.resize(4, 0);
     request.parameters.resize(parameters.size() * 8);
     std::memcpy(request.parameters.data(), parameters.data(), request.parameters.size());
+    request.stop = stop;
     auto report = device->launch(request);
     if (!report) {
       ADD_FAILURE() << report.error().message;
@@ -119,6 +120,7 @@ class KernelTest : public testing::TestWithParam<CompletionPolicy> {
   }
 
   Observer* observer = nullptr;  ///< set before SetUp
+  std::stop_token stop;          ///< ends launches early
   std::unique_ptr<Device> device;
   std::string printed;
 };

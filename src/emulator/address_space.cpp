@@ -81,6 +81,12 @@ Result<void> AddressSpace::adopt(uint64_t address, uint64_t bytes, std::string l
     return input_error("host-shared block [{:#x}, +{}) lies outside the shared part of the window", address, bytes);
   }
   std::lock_guard lock(mutex_);
+  auto next = blocks_.lower_bound(address);
+  const bool hits_next = next != blocks_.end() && next->first - address < bytes;
+  const bool hits_previous = next != blocks_.begin() && std::prev(next)->second->end() > address;
+  if (hits_next || hits_previous) {
+    return input_error("host-shared block [{:#x}, +{}) overlaps another allocation", address, bytes);
+  }
   auto block = std::make_shared<Allocation>();
   block->begin = address;
   block->bytes = bytes;
@@ -91,6 +97,16 @@ Result<void> AddressSpace::adopt(uint64_t address, uint64_t bytes, std::string l
   blocks_[address] = std::move(block);
   version_.fetch_add(1, std::memory_order_acq_rel);
   return {};
+}
+
+void AddressSpace::protect(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(address);
+  if (it == blocks_.end()) return;
+  auto changed = std::make_shared<Allocation>(*it->second);
+  changed->read_only = true;
+  it->second = std::move(changed);
+  version_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 Result<void> AddressSpace::free(uint64_t address) {

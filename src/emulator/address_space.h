@@ -57,6 +57,8 @@ class AddressSpace {
   /// Registers memory that somebody else mapped inside [kHostSharedBase, end of window).
   Result<void> adopt(uint64_t address, uint64_t bytes, std::string label);
   Result<void> free(uint64_t address);
+  /// Kernels may no longer write the allocation that starts at `address`; the host may.
+  void protect(uint64_t address);
 
   /// The allocation (live or freed) whose bytes include `address`; freed ones only if no live one does.
   std::shared_ptr<const Allocation> find(uint64_t address) const;

@@ -200,6 +200,7 @@ void run_warp(Warp& warp, RoundResult& result) {
       f.pc = warp.resume;
       f.mask = warp.mask;
       f.frame = warp.frame;
+      if (std::exchange(warp.parted, false)) warp.make_general();
       done_lanes |= f.mask;
       if (warp.polled) {
         if (f.poll_hash != warp.poll_hash) {
@@ -270,6 +271,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
       warp.shared_span = launch.shared_bytes - kReservedSharedBytes;
       warp.shared_origin = cta.shared - (uint64_t{rank} << kCtaRankShift);
       warp.general = !launch.aligned_warps;
+      warp.parted = false;
       const uint32_t threads = std::min(kLanes, launch.threads_per_cta - w * kLanes);
       warp.live = threads == kLanes ? kFullMask : (1u << threads) - 1;
       warp.fragments.clear();

@@ -321,6 +321,7 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   if (!parameters) return refuse(2, parameters.error().message);
   launch.parameters = *parameters;
   std::memcpy(host_pointer(*parameters), request.parameters.data(), code.parameter_bytes);
+  state_->memory->protect(*parameters);
   SharedLayout shared = layout_shared(*program, request.function.function);
   launch.shared_offset = std::move(shared.offset);
   launch.shared_bytes = kReservedSharedBytes + shared.static_bytes + request.dynamic_shared_bytes;

@@ -67,6 +67,7 @@ Result<void> place_module_variables(Program& program, AddressSpace& memory) {
     if (!address) return tl::unexpected(address.error());
     program.variable_address.push_back(*address);
     program.allocations.push_back(*address);
+    if (variable.space == StateSpace::const_) memory.protect(*address);
     if (!variable.data.empty()) std::memcpy(host_pointer(*address), variable.data.data(), variable.data.size());
   }
   for (size_t v = 0; v < module.variables.size(); ++v) {

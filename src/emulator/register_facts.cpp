@@ -130,6 +130,13 @@ class Analysis {
         splits = operand_varying(last.operands[0]) || (last.guard != ptx::kNone && reg_varying(last.guard));
       }
       if (!splits) continue;
+      if (steps_ > kMaxSteps) {
+        // Quadratic in functions of very many blocks: no uniform registers then, which is always right.
+        changed = changed || !std::all_of(divergent_.begin(), divergent_.end(), [](bool d) { return d; });
+        divergent_.assign(blocks_.size(), true);
+        return changed;
+      }
+      steps_ += blocks_.size() / 64;
       std::vector<uint32_t> work(block.successors.begin(), block.successors.end());
       std::vector<bool> seen(blocks_.size(), false);
       while (!work.empty()) {
@@ -137,6 +144,7 @@ class Analysis {
         work.pop_back();
         if (next == block.post_dominator || seen[next]) continue;
         seen[next] = true;
+        ++steps_;
         if (!divergent_[next]) {
           divergent_[next] = true;
           changed = true;
@@ -253,6 +261,9 @@ class Analysis {
   const ptx::Function& function_;
   const std::vector<BasicBlock>& blocks_;
   std::vector<bool> divergent_;
+  /// Blocks visited in search of divergent ones.
+  uint64_t steps_ = 0;
+  static constexpr uint64_t kMaxSteps = 50'000'000;
   RegisterFacts facts_;
 };
 

@@ -164,6 +164,7 @@ struct Warp {
   /// between run loops.
   void make_general();
   bool general = false;
+  bool parted = false;  ///< lanes went different ways where the code has no branch: general code from the next run loop
   void init_frame(Frame& frame_to_fill);
 };
 

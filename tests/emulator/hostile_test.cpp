@@ -57,6 +57,27 @@ TEST_P(Hostile, GlobalAddressesThatWrap) {
   fault(kernel("mov.u64 %rd4, -8; st.global.u64 [%rd4], %rd0;"), {}, kOutOfBounds, {buffer});
 }
 
+TEST_P(Hostile, ParametersAndConstantsAreReadOnly) {
+  for (const char* body : {"mov.u64 %rd4, p1; cvta.param.u64 %rd5, %rd4; st.u32 [%rd5], %r1;",
+                           "mov.u64 %rd4, table; cvta.const.u64 %rd5, %rd4; st.u32 [%rd5], %r1;",
+                           "mov.u64 %rd4, table; cvta.const.u64 %rd5, %rd4; atom.add.u32 %r2, [%rd5], 1;"}) {
+    const std::string message = fault(kernel(body, ".const .align 8 .u64 table = 5;"), {}, kOutOfBounds);
+    EXPECT_THAT(message, testing::HasSubstr("read-only")) << body;
+  }
+  run(kernel("mov.u64 %rd4, table; cvta.const.u64 %rd5, %rd4; ld.u64 %rd6, [%rd5]; ld.const.u64 %rd7, [table];",
+             ".const .align 8 .u64 table = 5;"),
+      {});
+}
+
+TEST_P(Hostile, SharedBlocksMayNotOverlap) {
+  AddressSpace& memory = device->memory();
+  ASSERT_TRUE(memory.adopt(kHostSharedBase + 8192, 4096, "pinned").has_value());
+  EXPECT_FALSE(memory.adopt(kHostSharedBase + 8192, 4096, "again").has_value());
+  EXPECT_FALSE(memory.adopt(kHostSharedBase + 4096, 8192, "into it").has_value());
+  EXPECT_FALSE(memory.adopt(kHostSharedBase + 9000, 16, "inside").has_value());
+  EXPECT_TRUE(memory.adopt(kHostSharedBase + 4096, 4096, "before").has_value());
+}
+
 TEST_P(Hostile, LocalAddressesThatWrap) {
   for (const char* access : {"st.local.u64 [%rd4], %rd5;", "ld.local.u64 %rd5, [%rd4];"}) {
     fault(kernel(std::string(".local .align 8 .b8 mine[64];\n  mov.u64 %rd4, -8;\n  cvt.u64.u32 %rd5, %r1;\n  ") +

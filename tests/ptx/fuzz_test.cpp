@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "instruction_samples.h"
+#include "ptx/instruction_samples.h"
 #include "ptx/parser.h"
 #include "ptx/printer.h"
 
@@ -25,7 +25,7 @@ std::vector<std::string> seeds() {
   std::sort(texts.begin(), texts.end());
   std::vector<std::string> lines;
   for (const CompiledForm& form : compiled_forms())
-    if (form.target_number <= 90) lines.push_back(samples_of(form).front());
+    if (form.target_number <= 90) lines.push_back(samples_of(form).front().text);
   texts.push_back(sample_module(std::vector<std::string>(lines.begin(), lines.begin() + 40)));
   return texts;
 }

@@ -2,11 +2,12 @@
 #include <random>
 #include <string>
 
-#include "instruction_samples.h"
+#include "ptx/instruction_samples.h"
 #include "ptx/parser.h"
 
-/// Development tool around the instruction table. Without arguments: one sample instruction a line. `--check`: reads
-/// lines and says for each whether the parser takes it. `--mutate SEED COUNT`: samples with one modifier replaced.
+/// Development tool around the instruction table. Without arguments: one sample instruction a line; `--thorough`:
+/// more of them. `--check`: reads lines and says for each whether the parser takes it. `--mutate SEED COUNT`: samples with
+/// one modifier replaced.
 int main(int argc, char** argv) {
   using namespace ptxbench::ptx;
   const std::string mode = argc > 1 ? argv[1] : "";
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
   } else {
     for (const CompiledForm& form : compiled_forms()) {
       if (form.target_number > 90) continue;
-      for (std::string& line : samples_of(form)) lines.push_back(std::move(line));
+      for (InstructionSample& sample : mode == "--thorough" ? thorough_samples_of(form) : samples_of(form))
+        lines.push_back(std::move(sample.text));
     }
   }
   for (const std::string& line : lines) std::cout << line << "\n";

@@ -335,8 +335,26 @@ const Inst* guard_handler(Warp& warp, const Inst& inst) {
     const Inst* after = warp.mask == kFullMask ? next->full(warp, *next) : next->masked(warp, *next);
     if (after == nullptr) {
       // A retry has to pass the guard again.
-      if (warp.resume == next) warp.resume = &inst;
-      if (partial && warp.stop != Stop::exited && warp.stop != Stop::switched) warp.set_mask(whole);
+      if (warp.resume == next) {
+        warp.resume = &inst;
+        if (warp.stop == Stop::blocked) {
+          count[0] -= 1;
+          count[1] -= static_cast<uint64_t>(std::popcount(lanes));
+        }
+      }
+      if (!partial || warp.stop == Stop::exited || warp.stop == Stop::switched) return nullptr;
+      if (warp.stop == Stop::blocked && warp.fragment().state == FragmentState::warp_sync) {
+        // Lanes that the guard lets pass do not wait for the others: they may be the ones that are waited for.
+        Fragment rest = warp.fragment();
+        rest.pc = end;
+        rest.mask = whole & ~lanes;
+        rest.state = FragmentState::ready;
+        rest.at_warp_barrier = false;
+        warp.fragments.push_back(rest);
+        warp.parted = true;
+        return nullptr;
+      }
+      warp.set_mask(whole);
       return nullptr;
     }
     next = after;

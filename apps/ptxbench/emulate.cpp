@@ -29,6 +29,7 @@ struct EmulateOptions {
   double timeout_seconds = 0;
   unsigned threads = 0;
   std::string schedule = "eager";
+  std::string tensor_cores = "fast";
   uint64_t seed = 1;
   uint64_t instruction_budget = 0;
   bool quiet = false;
@@ -100,6 +101,7 @@ Result<ExitCode> emulate(const EmulateOptions& options) {
   device_options.completion = options.schedule == "lazy"     ? emulator::CompletionPolicy::lazy
                               : options.schedule == "random" ? emulator::CompletionPolicy::random
                                                              : emulator::CompletionPolicy::eager;
+  device_options.exact_tensor_cores = options.tensor_cores == "exact";
   if (options.instruction_budget != 0) device_options.instruction_budget = options.instruction_budget;
   device_options.print = [output](std::string_view text) { output->append(text); };
   auto device = emulator::Device::create(std::move(device_options));
@@ -151,6 +153,11 @@ void add_emulate(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--threads", options->threads, "Threads that execute kernels (default: one per core)");
   command->add_option("--schedule", options->schedule, "When asynchronous operations complete")
       ->check(CLI::IsMember({"eager", "lazy", "random"}))
+      ->capture_default_str();
+  command
+      ->add_option("--tensor-cores", options->tensor_cores,
+                   "Sums of tensor-core products: fast (fp32) or exact (the hardware's bits, slower)")
+      ->check(CLI::IsMember({"fast", "exact"}))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of the random schedule")->capture_default_str();
   command->add_option("--instructions", options->instruction_budget, "Warp instructions one launch may execute")

@@ -32,6 +32,7 @@ struct Options {
   std::vector<std::string> data, workloads, axes, require;
   std::string backend = "auto";
   std::string completion = "eager";
+  std::string tensor_cores = "fast";
   std::string target = "sm_90a";
   std::optional<unsigned> sample_clusters;
   std::uint64_t seed = 1, budget = 0;
@@ -156,6 +157,7 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   if (!target) return tl::unexpected<Error>(target.error());
   evaluate.compile.target = *target;
   evaluate.completion = *completion;
+  evaluate.exact_tensor_cores = options.tensor_cores == "exact";
   evaluate.seed = options.seed;
   evaluate.seeds = options.seeds;
   evaluate.threads = options.threads;
@@ -201,6 +203,11 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   command->add_option("--completion", options->completion, "When asynchronous copies finish: eager, lazy or random")
+      ->capture_default_str();
+  command
+      ->add_option("--tensor-cores", options->tensor_cores,
+                   "Sums of tensor-core products: fast (fp32) or exact (the hardware's bits, slower)")
+      ->check(CLI::IsMember({"fast", "exact"}))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads of the emulator (default: all cores)");
   command->add_option("--target", options->target, "Architecture")->capture_default_str();

@@ -139,8 +139,7 @@ Result<ModuleId> Device::load_module(std::shared_ptr<const ptx::Module> module, 
     std::lock_guard lock(state_->mutex);
     id = state_->next_module++;
   }
-  auto program =
-      load_program(std::move(module), std::move(name), id, *state_->memory, state_->options.observer != nullptr);
+  auto program = load_program(std::move(module), std::move(name), id, *state_->memory, state_->options);
   if (!program) return tl::unexpected(program.error());
   std::lock_guard lock(state_->mutex);
   state_->programs[id] = std::move(*program);

@@ -30,8 +30,11 @@ struct DeviceOptions {
   uint64_t seed = 1;
   uint64_t instruction_budget = 200'000'000'000;  ///< warp instructions per launch, then sync.budget is reported
   uint64_t memory_bytes = 85'520'809'984;         ///< an H100 SXM's 79.6 GiB
-  Observer* observer = nullptr;                   ///< not owned
-  std::function<void(std::string_view)> print;    ///< device printf; default: standard output
+  /// Sums of 16-bit and tf32 tensor-core products bit for bit as the hardware forms them, at about a fifth of the
+  /// speed. Without it they are fp32 fused multiply-adds, within a few units in the last place.
+  bool exact_tensor_cores = false;
+  Observer* observer = nullptr;                 ///< not owned
+  std::function<void(std::string_view)> print;  ///< device printf; default: standard output
 };
 
 /// Source position of an instruction as far as the module tells (needs -lineinfo).

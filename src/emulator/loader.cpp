@@ -1,5 +1,7 @@
 #include "emulator/loader.h"
 
+#include "emulator/device.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -133,10 +135,11 @@ void place_function_variables(Program& program, FunctionCode& code) {
 }  // namespace
 
 Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module> module, std::string name, uint32_t id,
-                                              AddressSpace& memory, bool observed) {
+                                              AddressSpace& memory, const DeviceOptions& options) {
   auto program = std::make_shared<Program>();
   program->id = id;
-  program->observed = observed;
+  program->observed = options.observer != nullptr;
+  program->exact_tensor_cores = options.exact_tensor_cores;
   program->name = std::move(name);
   program->module = std::move(module);
   if (auto placed = place_module_variables(*program, memory); !placed) {

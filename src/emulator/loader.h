@@ -9,9 +9,11 @@
 
 namespace ptxbench::emulator {
 
+struct DeviceOptions;
+
 /// Places a module's variables in device memory, initialises them, and decodes all functions.
 Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module> module, std::string name, uint32_t id,
-                                              AddressSpace& memory, bool observed);
+                                              AddressSpace& memory, const DeviceOptions& options);
 
 /// Shared memory of one kernel: offsets (from the CTA's base, reserved KiB included) of every shared variable the
 /// kernel can reach, and the bytes of the static ones.

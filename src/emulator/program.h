@@ -127,7 +127,8 @@ inline constexpr uint64_t kFunctionPointerTag = 0x0000'0f00'0000'0000ull;
 /// A loaded module ready to run: all functions decoded, module variables placed.
 struct Program {
   uint32_t id = 0;
-  bool observed = false;  ///< decoded for an observer
+  bool observed = false;            ///< decoded for an observer
+  bool exact_tensor_cores = false;  ///< DeviceOptions::exact_tensor_cores
   std::string name;
   std::shared_ptr<const ptx::Module> module;
   std::vector<std::unique_ptr<FunctionCode>> functions;  ///< parallel to module->functions; null without body

@@ -185,6 +185,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   emulator::DeviceOptions device_options;
   device_options.threads = options.threads;
   device_options.completion = options.completion;
+  device_options.exact_tensor_cores = options.exact_tensor_cores;
   device_options.seed = options.seed;
   if (options.instruction_budget != 0) device_options.instruction_budget = options.instruction_budget;
   device_options.print = [output](std::string_view text) { output->append(text); };

@@ -33,6 +33,7 @@ struct DeviceArgument {
 struct DeviceRunOptions {
   unsigned threads = 0;
   emulator::CompletionPolicy completion = emulator::CompletionPolicy::eager;
+  bool exact_tensor_cores = false;
   std::uint64_t seed = 1;
   std::uint64_t instruction_budget = 0;
   CallLimits limits;

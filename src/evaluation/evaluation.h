@@ -116,6 +116,7 @@ struct BackendSettings {
   std::string name = "emulator";
   unsigned threads = 0;
   std::string completion;
+  std::string tensor_cores;  ///< "fast" or "exact"
   std::uint64_t seed = 0;
   std::uint64_t instruction_budget = 0;
   std::optional<unsigned> sample_clusters;

@@ -130,6 +130,7 @@ Json to_json(const Evaluation& evaluation) {
              {{"name", backend.name},
               {"threads", backend.threads},
               {"completion", backend.completion},
+              {"tensor_cores", backend.tensor_cores},
               {"seed", backend.seed},
               {"instruction_budget", backend.instruction_budget},
               {"sample_clusters", backend.sample_clusters ? Json(*backend.sample_clusters) : Json(nullptr)}}},

@@ -164,6 +164,7 @@ class Evaluator::Judge {
     const Planned& first = plan_.front();
     out_.backend.threads = options_.threads != 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
     out_.backend.completion = completion_text(options_.completion);
+    out_.backend.tensor_cores = options_.exact_tensor_cores ? "exact" : "fast";
     out_.backend.seed = options_.seed;
     out_.backend.instruction_budget = budget_of(first);
     out_.backend.sample_clusters = first.sample;
@@ -264,6 +265,7 @@ class Evaluator::Judge {
     DeviceRunOptions run_options;
     run_options.threads = options_.threads;
     run_options.completion = options_.completion;
+    run_options.exact_tensor_cores = options_.exact_tensor_cores;
     run_options.seed = options_.seed;
     run_options.instruction_budget = budget_of(planned);
     run_options.limits = options_.host;

@@ -27,6 +27,7 @@ struct EvaluateOptions {
 
   unsigned threads = 0;  ///< of the emulator; 0: all cores
   emulator::CompletionPolicy completion = emulator::CompletionPolicy::eager;
+  bool exact_tensor_cores = false;       ///< emulator::DeviceOptions::exact_tensor_cores
   std::uint64_t instruction_budget = 0;  ///< warp instructions per launch; 0: in proportion to the problem
   CallLimits host;
 

@@ -44,7 +44,8 @@ std::vector<std::uint16_t> recorded(const char* file) {
   return out;
 }
 
-std::vector<std::uint16_t> run_example(const char* file, const problem::Tensor& a, const problem::Tensor& b) {
+std::vector<std::uint16_t> run_example(const char* file, const problem::Tensor& a, const problem::Tensor& b,
+                                       bool exact = false) {
   const auto compilation = evaluator().compiler().compile(example_source(file));
   if (!compilation || !compilation->artifact) throw std::runtime_error("does not compile");
   std::vector<DeviceArgument> arguments(3);
@@ -60,6 +61,7 @@ std::vector<std::uint16_t> run_example(const char* file, const problem::Tensor& 
   arguments[2].output = true;
   DeviceRunOptions options;
   options.instruction_budget = 50'000'000;
+  options.exact_tensor_cores = exact;
   auto seen = run_on_device(compilation->artifact->library(), evaluator().compiler().toolchain().ffi_runtime, arguments,
                             options);
   if (!seen) throw std::runtime_error(seen.error().message);
@@ -111,6 +113,14 @@ TEST_F(SameAsHardware, TensorCoreGemmsStayWithinTheStatedBound) {
     // Different roundings of the last bit are rare.
     EXPECT_LT(different, truth.size() / 500) << file;
     RecordProperty(file, static_cast<int>(different));
+  }
+}
+
+TEST_F(SameAsHardware, TensorCoreGemmsAreBitEqualWithExactSums) {
+  const auto truth = recorded("h200-tensor-core-m65-n712-k328.bf16");
+  for (const char* file :
+       {"gemm_mma_cp_async.cu", "gemm_tma_wgmma.cu", "gemm_warp_specialized.cu", "gemm_persistent_cluster.cu"}) {
+    EXPECT_EQ(run_example(file, a_, b_, true), truth) << file;
   }
 }
 

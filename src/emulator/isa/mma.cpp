@@ -39,7 +39,8 @@ const Inst* multiply(Warp& warp, const Inst& inst) {
   } else {
     const auto a = registers<uint32_t>(warp, op.a), b = registers<uint32_t>(warp, op.b),
                c = registers<uint32_t>(warp, op.c), d = registers<uint32_t>(warp, op.d);
-    engine().execute(op.shape, a.data(), b.data(), c.data(), d.data());
+    const bool exact = warp.cluster->launch->program->exact_tensor_cores;
+    engine().execute(op.shape, a.data(), b.data(), c.data(), d.data(), exact ? MmaMode::exact : MmaMode::fast);
   }
   warp.cluster->legacy_mma_macs += uint64_t{op.shape.m} * 8 * op.shape.k;
   return &inst + 1;
@@ -125,7 +126,7 @@ void bind_mma(Decoder& decoder, const ptx::Instruction& instruction) {
   }
   const bool floating = op.shape.a_type == MmaSyncType::f16 || op.shape.a_type == MmaSyncType::bf16 ||
                         op.shape.a_type == MmaSyncType::tf32;
-  if (!op.is_f64 && floating) decoder.approximate();
+  if (!op.is_f64 && floating && !decoder.program().exact_tensor_cores) decoder.approximate();
   decoder.emit({&multiply, &masked}).extra = decoder.keep(std::move(op));
 }
 

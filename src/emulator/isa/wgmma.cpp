@@ -329,7 +329,9 @@ void bind_multiply(Decoder& decoder, const ptx::Instruction& instruction) {
   }
   if (auto checked = check_wgmma(op.shape); !checked) throw std::runtime_error(checked.error().message);
   if (op.d.size() != op.shape.d_registers()) throw std::runtime_error("a D fragment of the wrong size");
-  if (!is_integer(op.shape.a_type) && !is_fp8(op.shape.a_type)) decoder.approximate();
+  if (!is_integer(op.shape.a_type) && !is_fp8(op.shape.a_type) && !decoder.program().exact_tensor_cores) {
+    decoder.approximate();
+  }
   decoder.emit({&multiply, &masked}).extra = decoder.keep(std::move(op));
 }
 

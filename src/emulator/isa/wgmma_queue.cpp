@@ -46,7 +46,9 @@ void run_batch(Warp& warp, const Batch& batch) {
   std::array<uint32_t*, 128> d{};
   for (size_t i = 0; i < batch.op->d.size(); ++i) d[i] = reinterpret_cast<uint32_t*>(batch.registers + batch.op->d[i]);
   const WgmmaWarp rows{warp.index % 4, d.data(), batch.a.data()};
-  engine().execute(batch.op->shape, batch.steps, {&rows, 1}, warp.cta->shared, shared_generation(*warp.cluster));
+  const bool exact = warp.cluster->launch->program->exact_tensor_cores;
+  engine().execute(batch.op->shape, batch.steps, {&rows, 1}, warp.cta->shared, shared_generation(*warp.cluster),
+                   exact ? MmaMode::exact : MmaMode::fast);
 }
 
 void execute_group(Warp& warp, WgmmaQueue& queue, const std::vector<IssuedWgmma>& group) {

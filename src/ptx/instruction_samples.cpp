@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ptx/matcher.h"
 #include "ptx/names.h"
@@ -105,12 +106,10 @@ class Sampler {
     return spellings;
   }
 
-  /// The instruction with the usual operands but for number `varied`, which has spelling `spelling`.
-  std::string text(const std::vector<Spellings>& operands, size_t varied = 0, size_t spelling = 0) const {
+  std::string text(const std::vector<std::string>& operands) const {
     std::string text(opcode_text(op_));
     for (const Mod mod : mods_) text += fmt::format(".{}", modifier_text(mod));
-    for (size_t i = 0; i < operands.size(); ++i)
-      text += (i == 0 ? " " : ", ") + operands[i][i == varied ? spelling : 0];
+    for (size_t i = 0; i < operands.size(); ++i) text += (i == 0 ? " " : ", ") + operands[i];
     return text + ";";
   }
 
@@ -137,7 +136,8 @@ class Sampler {
     // Later addresses are of another space than the modifier says; tensor copies name the other side's space first.
     const std::string_view name = opcode_text(op_);
     const bool own_space = number == 0 && !name.ends_with("tensor");
-    if (op_ == Op::prefetch && (space == StateSpace::const_ || space == StateSpace::param)) return {"[%rd9]", "[%rd9+128]"};
+    if (op_ == Op::prefetch && (space == StateSpace::const_ || space == StateSpace::param))
+      return {"[%rd9]", "[%rd9+128]"};
     switch (space) {
       case StateSpace::param:
       case StateSpace::param_entry:
@@ -227,9 +227,15 @@ class Sampler {
         if (type_bits(type) == 32) spellings.emplace_back("sm");
         return;
       case Op::cvta:
-        for (const auto& [space, variable] : std::initializer_list<std::pair<Mod, const char*>>{
-                 {Mod::const_, "cm"}, {Mod::global, "gm"}, {Mod::local, "lm"}, {Mod::shared, "sm"},
-                 {Mod::shared_cta, "sm"}, {Mod::shared_cluster, "sm"}, {Mod::param, "pt"}, {Mod::param_entry, "pt"}}) {
+        for (const auto& [space, variable] :
+             std::initializer_list<std::pair<Mod, const char*>>{{Mod::const_, "cm"},
+                                                                {Mod::global, "gm"},
+                                                                {Mod::local, "lm"},
+                                                                {Mod::shared, "sm"},
+                                                                {Mod::shared_cta, "sm"},
+                                                                {Mod::shared_cluster, "sm"},
+                                                                {Mod::param, "pt"},
+                                                                {Mod::param_entry, "pt"}}) {
           if (has(space)) spellings.emplace_back(variable);
         }
         return;
@@ -280,13 +286,13 @@ class Sampler {
       case OperandRole::immediate: {
         if (!rule.has_range) return {"1"};
         Spellings ends{fmt::format("{}", rule.low)};
-        // How many sparsity selectors there are depends on the shape.
-        const bool selector = op_ == Op::mma_sp || op_ == Op::mma_sp_ordered;
-        if (rule.high != rule.low && !selector) ends.push_back(fmt::format("{}", rule.high));
+        if (rule.high != rule.low) ends.push_back(fmt::format("{}", rule.high));
         return ends;
       }
       case OperandRole::predicate_source:
         if (op_ == Op::mov) return {"%p7", "!%p7", "1", "%is_explicit_cluster"};
+        // ptxas takes no constant beside bf16 numbers.
+        if (!types_.empty() && (types_.back() == Type::bf16 || types_.back() == Type::bf16x2)) return {"%p7", "!%p7"};
         return {"%p7", "!%p7", "1"};
       case OperandRole::predicate_destination:
         return {"%p1"};
@@ -327,6 +333,13 @@ class Sampler {
   unsigned next_ = 0;
   size_t addresses_ = 0;
 };
+
+std::vector<std::string> usual_operands(const std::vector<Spellings>& operands) {
+  std::vector<std::string> usual;
+  usual.reserve(operands.size());
+  for (const Spellings& spellings : operands) usual.push_back(spellings.front());
+  return usual;
+}
 
 /// Collects the samples of one form.
 class Collector {
@@ -374,17 +387,21 @@ class Collector {
           if (!rule.optional || rule.condition != Mod::none || with_optional) rules.push_back(rule);
         Sampler sampler(form_.form->op, mods);
         const std::vector<Spellings> operands = sampler.operands(rules);
-        add(sampler.text(operands), "");
+        const std::vector<std::string> usual = usual_operands(operands);
+        add(sampler.text(usual), usual);
         for (size_t i = 0; vary_operands && i < operands.size(); ++i) {
-          for (size_t spelling = 1; spelling < operands[i].size(); ++spelling)
-            add(sampler.text(operands, i, spelling), fmt::format("operand {} `{}`", i + 1, operands[i][spelling]));
+          std::vector<std::string> varied = usual;
+          for (size_t spelling = 1; spelling < operands[i].size(); ++spelling) {
+            varied[i] = operands[i][spelling];
+            add(sampler.text(varied), varied);
+          }
         }
       }
     }
   }
 
-  void add(std::string text, std::string unusual) {
-    if (seen_.insert(text).second) samples_.push_back({std::move(text), choices_, std::move(unusual)});
+  void add(std::string text, const std::vector<std::string>& operands) {
+    if (seen_.insert(text).second) samples_.push_back({std::move(text), choices_, operands});
   }
 
   const CompiledForm& form_;
@@ -412,7 +429,7 @@ std::string sample_module(const std::vector<std::string>& lines, std::string_vie
 
 std::string sample_instruction(Op op, const std::vector<Mod>& mods, const std::vector<OperandRule>& rules) {
   Sampler sampler(op, mods);
-  return sampler.text(sampler.operands(rules));
+  return sampler.text(usual_operands(sampler.operands(rules)));
 }
 
 std::vector<InstructionSample> samples_of(const CompiledForm& form) {

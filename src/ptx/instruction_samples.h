@@ -13,13 +13,13 @@ namespace ptxbench::ptx {
 struct InstructionSample {
   std::string text;
   std::vector<int> choices;  ///< per slot of the form the chosen modifier, -1 for an optional one that is left out
-  std::string unusual;       ///< what sets its operands apart: "operand 3 `!%p7`"; empty for the usual ones
+  std::vector<std::string> operands;
 };
 
 /// A module with a kernel `k<i>` for each line, followed by none of its own instructions but a `ret`. Its declarations
 /// have registers of every type: `%r1` .b32, `%f1` .f32, `%rd1` .b64, `%p1` .pred, `%h1` .b16, ..., variables sm
-/// (.shared), gm (.global), cm (.const), lm (.local), parameters, a label `out`, a `.branchtargets` list and everything a
-/// call needs.
+/// (.shared), gm (.global), cm (.const), lm (.local), parameters, a label `out`, a `.branchtargets` list and everything
+/// a call needs.
 std::string sample_module(const std::vector<std::string>& lines, std::string_view target = "sm_90a");
 
 /// Every choice of every modifier once with the usual operands, and every kind of operand once.

@@ -6,8 +6,8 @@
 #include "ptx/parser.h"
 
 /// Development tool around the instruction table. Without arguments: one sample instruction a line; `--thorough`:
-/// more of them. `--check`: reads lines and says for each whether the parser takes it. `--mutate SEED COUNT`: samples with
-/// one modifier replaced.
+/// more of them. `--check`: reads lines and says for each whether the parser takes it. `--mutate SEED COUNT`: samples
+/// with one modifier replaced.
 int main(int argc, char** argv) {
   using namespace ptxbench::ptx;
   const std::string mode = argc > 1 ? argv[1] : "";

@@ -23,10 +23,15 @@ namespace {
 std::vector<std::string> all_samples() {
   std::vector<std::string> lines;
   for (const CompiledForm& form : compiled_forms()) {
-    // A call needs parameters of its own; ptxas 13.0 crashes on a load from a parameter that no call has written.
-    if (form.target_number > 90 || form.form->op == Op::call) continue;
-    for (InstructionSample& sample : samples_of(form))
-      if (sample.text.find(".param::func") == std::string::npos) lines.push_back(std::move(sample.text));
+    if (form.target_number > 90) continue;
+    for (InstructionSample& sample : samples_of(form)) {
+      const std::string& text = sample.text;
+      // ptxas 13.0 crashes on a load from a parameter that no call has written, and on bf16 sums that nobody wants.
+      const bool unwritten = text.find("ld.param::func") != std::string::npos;
+      const bool unwanted =
+          text.starts_with("atom.") && text.find(".bf16") != std::string::npos && text.find(" _,") != std::string::npos;
+      if (!unwritten && !unwanted) lines.push_back(std::move(sample.text));
+    }
   }
   return lines;
 }
@@ -39,10 +44,10 @@ TEST(InstructionTable, EveryOpcodeButTexturesHasAForm) {
 
 TEST(InstructionTable, TheParserTakesEverySample) {
   const std::vector<std::string> lines = all_samples();
-  EXPECT_GT(lines.size(), 3000u);
+  EXPECT_GT(lines.size(), 6000u);
   const auto module = parse_module(sample_module(lines), "samples");
   ASSERT_TRUE(module.has_value()) << module.error().message;
-  EXPECT_EQ(module->functions.size(), lines.size() + 1);
+  EXPECT_EQ(module->functions.size(), lines.size() + 2);
 }
 
 TEST(InstructionTable, PtxasTakesEverySample) {

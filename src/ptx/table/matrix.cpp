@@ -24,26 +24,27 @@ constexpr const char* kWgmma = "Asynchronous Warpgroup Level Matrix Multiply-Acc
 #define TRANSPOSABLE(meta) FROM_SHARED(meta, SCALES ", i(0..1), i(0..1)") " | " FROM_REGISTERS(meta, SCALES ", i(0..1)")
 #define FIXED_MAJOR(meta) FROM_SHARED(meta, SCALES) " | " FROM_REGISTERS(meta, SCALES)
 #define UNSCALED(meta) FROM_SHARED(meta, "p") " | " FROM_REGISTERS(meta, "p")
-#define META "r:b32, i(0..3), "
+#define META(selectors) "r:b32, i(" selectors "), "
 #define F8 "(.e4m3|.e5m2)"
 #define I8 "(.s8|.u8)"
 #define I4 "(.s4|.u4)"
 
-#define WGMMA(op, k16, k8, k32, meta)                                                      \
-  {Op::op, N_ALL(k16) "(.f16|.f32).f16.f16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},    \
-      {Op::op, N_ALL(k16) ".f32.bf16.bf16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},     \
-      {Op::op, N_ALL(k8) ".f32.tf32.tf32", FIXED_MAJOR(meta), 80, "sm_90a", kWgmma},       \
-      {Op::op, N_ALL(k32) "(.f16|.f32)" F8 F8, FIXED_MAJOR(meta), 80, "sm_90a", kWgmma}, { \
-    Op::op, N_INT(k32) "{.satfinite}.s32" I8 I8, UNSCALED(meta), 80, "sm_90a", kWgmma      \
+/// `meta`: the metadata operands of sparse products, `meta8` of those whose elements have a byte.
+#define WGMMA(op, k16, k8, k32, meta, meta8)                                                \
+  {Op::op, N_ALL(k16) "(.f16|.f32).f16.f16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},     \
+      {Op::op, N_ALL(k16) ".f32.bf16.bf16", TRANSPOSABLE(meta), 80, "sm_90a", kWgmma},      \
+      {Op::op, N_ALL(k8) ".f32.tf32.tf32", FIXED_MAJOR(meta), 80, "sm_90a", kWgmma},        \
+      {Op::op, N_ALL(k32) "(.f16|.f32)" F8 F8, FIXED_MAJOR(meta8), 80, "sm_90a", kWgmma}, { \
+    Op::op, N_INT(k32) "{.satfinite}.s32" I8 I8, UNSCALED(meta8), 80, "sm_90a", kWgmma      \
   }
 
 #define MMA_OPERANDS "d:0*D, r:1*A, r:2*B, r:3*C"
-#define SPARSE_OPERANDS MMA_OPERANDS ", r:b32, i(0..3)"
+#define SPARSE_OPERANDS(selectors) MMA_OPERANDS ", r:b32, i(" selectors ")"
 #define MMA(rest, isa, target) \
   { Op::mma, ".aligned" rest, MMA_OPERANDS, isa, target, kMma }
-#define SPARSE(rest, isa, target)                                          \
-  {Op::mma_sp, ".aligned" rest, SPARSE_OPERANDS, isa, target, kMma}, {     \
-    Op::mma_sp_ordered, ".aligned" rest, SPARSE_OPERANDS, 85, target, kMma \
+#define SPARSE(rest, selectors, isa, target)                                          \
+  {Op::mma_sp, ".aligned" rest, SPARSE_OPERANDS(selectors), isa, target, kMma}, {     \
+    Op::mma_sp_ordered, ".aligned" rest, SPARSE_OPERANDS(selectors), 85, target, kMma \
   }
 
 #define WMMA_SHAPES "(.m16n16k16|.m8n32k16|.m32n8k16)"
@@ -87,13 +88,19 @@ constexpr InstructionForm kRows[] = {
     MMA("(.m8n8k16|.m16n8k16|.m16n8k32).row.col{.satfinite}.s32" I8 I8 ".s32", 65, "sm_75"),
     MMA("(.m8n8k32|.m16n8k32|.m16n8k64).row.col{.satfinite}.s32" I4 I4 ".s32", 65, "sm_75"),
     MMA("(.m8n8k128|.m16n8k128|.m16n8k256).row.col.s32.b1.b1.s32(.xor|.and).popc", 70, "sm_75"),
-    SPARSE("(.m16n8k16|.m16n8k32).row.col.f16.f16.f16.f16", 71, "sm_80"),
-    SPARSE("(.m16n8k16|.m16n8k32).row.col.f32.f16.f16.f32", 71, "sm_80"),
-    SPARSE("(.m16n8k16|.m16n8k32).row.col.f32.bf16.bf16.f32", 71, "sm_80"),
-    SPARSE("(.m16n8k8|.m16n8k16).row.col.f32.tf32.tf32.f32", 71, "sm_80"),
-    SPARSE(".m16n8k64.row.col.f32" F8 F8 ".f32", 84, "sm_89"),
-    SPARSE("(.m16n8k32|.m16n8k64).row.col{.satfinite}.s32" I8 I8 ".s32", 71, "sm_80"),
-    SPARSE("(.m16n8k64|.m16n8k128).row.col{.satfinite}.s32" I4 I4 ".s32", 71, "sm_80"),
+    SPARSE(".m16n8k16.row.col.f16.f16.f16.f16", "0..3", 71, "sm_80"),
+    SPARSE(".m16n8k32.row.col.f16.f16.f16.f16", "0..1", 71, "sm_80"),
+    // ptxas does not check these selectors.
+    SPARSE("(.m16n8k16|.m16n8k32).row.col.f32.f16.f16.f32", "0..3", 71, "sm_80"),
+    SPARSE(".m16n8k16.row.col.f32.bf16.bf16.f32", "0..3", 71, "sm_80"),
+    SPARSE(".m16n8k32.row.col.f32.bf16.bf16.f32", "0..1", 71, "sm_80"),
+    SPARSE(".m16n8k8.row.col.f32.tf32.tf32.f32", "0..3", 71, "sm_80"),
+    SPARSE(".m16n8k16.row.col.f32.tf32.tf32.f32", "0..1", 71, "sm_80"),
+    SPARSE(".m16n8k64.row.col.f32" F8 F8 ".f32", "0..0", 84, "sm_89"),
+    SPARSE(".m16n8k32.row.col{.satfinite}.s32" I8 I8 ".s32", "0..1", 71, "sm_80"),
+    SPARSE(".m16n8k64.row.col{.satfinite}.s32" I8 I8 ".s32", "0..0", 71, "sm_80"),
+    SPARSE(".m16n8k64.row.col{.satfinite}.s32" I4 I4 ".s32", "0..1", 71, "sm_80"),
+    SPARSE(".m16n8k128.row.col{.satfinite}.s32" I4 I4 ".s32", "0..0", 71, "sm_80"),
 
     WMMA_LOAD(wmma_load_a, "A", ".row"),
     WMMA_LOAD(wmma_load_b, "B", ".col"),
@@ -110,9 +117,9 @@ constexpr InstructionForm kRows[] = {
     {Op::wmma_mma, ".aligned.row.col.m8n8k32.s32.u4.u4.s32{.satfinite}", MMA_OPERANDS, 63, "sm_75", kMma},
     {Op::wmma_mma, "(.xor|.and).popc.aligned.row.col.m8n8k128.s32.b1.b1.s32", MMA_OPERANDS, 63, "sm_75", kMma},
 
-    WGMMA(wgmma_mma_async, "k16", "k8", "k32", ""),
+    WGMMA(wgmma_mma_async, "k16", "k8", "k32", "", ""),
     {Op::wgmma_mma_async, N_INT("k256") ".s32.b1.b1.and.popc", UNSCALED(""), 80, "sm_90a", kWgmma},
-    WGMMA(wgmma_mma_async_sp, "k32", "k16", "k64", META),
+    WGMMA(wgmma_mma_async_sp, "k32", "k16", "k64", META("0..1"), META("0..0")),
     {Op::wgmma_fence, "", "", 80, "sm_90a", kWgmma},
     {Op::wgmma_commit_group, "", "", 80, "sm_90a", kWgmma},
     {Op::wgmma_wait_group, "", "i(0..4294967295)", 80, "sm_90a", kWgmma},

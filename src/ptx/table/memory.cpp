@@ -85,9 +85,9 @@ constexpr InstructionForm kRows[] = {
      "d:b64, a, s:u32, s:u32", 74, "sm_80", kMove},
     {Op::createpolicy, ".cvt.L2.b64", "d:b64, s:b64", 74, "sm_80", kMove},
 
-    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.and|.or|.xor)(.b32|.b64)", "D:0, a"),
-    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max)(.u32|.s32|.u64|.s64)", "D:0, a"),
-    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add(.u32|.s32|.u64|.f32|.f64)", "D:0, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.and|.or|.xor)(.b32|.b64)", "d:0, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max)(.u32|.s32|.u64|.s64)", "d:0, a"),
+    MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add(.u32|.s32|.u64|.f32|.f64)", "d:0, a"),
     MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", ".add(.v2|.v4).f32", "D:0*v, a"),
     MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max){.v2|.v4}(.f16x2|.bf16x2)", "D:0*v, a"),
     MULTIMEM(".ld_reduce", "(.relaxed|.acquire)", "(.min|.max)(.v2|.v4|.v8)(.f16|.bf16)", "D:0*v, a"),

@@ -23,8 +23,8 @@ constexpr const char* kVideo = "Video Instructions";
         "sm_50", kVideo                                                                                           \
   }
 #define SIMD(op)                                                                 \
-  {Op::op, SIGNS "{.sat}", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo}, { \
-    Op::op, SIGNS ".add", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo      \
+  {Op::op, SIGNS "{.sat}", "d:u32, r:u32, r:u32, r:u32", 30, "sm_50", kVideo}, { \
+    Op::op, SIGNS ".add", "d:u32, r:u32, r:u32, r:u32", 30, "sm_50", kVideo      \
   }
 #define COMPARE "(.eq|.ne|.lt|.le|.gt|.ge)"
 
@@ -53,8 +53,8 @@ constexpr InstructionForm kRows[] = {
     SIMD(vabsdiff4),
     SIMD(vmin4),
     SIMD(vmax4),
-    {Op::vset2, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo},
-    {Op::vset4, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:u32, r:u32, r:u32, s:u32", 30, "sm_50", kVideo},
+    {Op::vset2, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:u32, r:u32, r:u32, r:u32", 30, "sm_50", kVideo},
+    {Op::vset4, "(.u32|.s32)(.u32|.s32)" COMPARE "{.add}", "d:u32, r:u32, r:u32, r:u32", 30, "sm_50", kVideo},
 };
 
 }  // namespace

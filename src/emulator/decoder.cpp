@@ -179,7 +179,7 @@ bool Decoder::is_dynamic(ptx::SpecialRegister special) {
 Slot Decoder::special_register(ptx::SpecialRegister special) {
   const std::string_view spelling = ptx::special_register_text(special);
   if (spelling.starts_with("%envreg") || spelling.starts_with("%pm")) {
-    throw std::runtime_error(fmt::format("the special register {}", spelling));
+    throw std::runtime_error(fmt::format("the special register {} is not modelled", spelling));
   }
   auto [it, inserted] = special_index_.try_emplace(special);
   if (inserted) {

@@ -1,17 +1,24 @@
 #pragma once
 
-#include <functional>
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "ptx/instruction_table.h"
 
 namespace ptxbench::ptx {
 
-/// What the emulator says about a form: "exact", "approximate", "unsupported", ...
-using ExecutionNote = std::function<std::string(const InstructionForm&)>;
+/// What an emulator does with the instructions of a form: all of them like the hardware, some or all of them nearly,
+/// some not at all, none of them.
+enum class Execution : uint8_t { exact, approximate, partly, unsupported };
 
-/// The page docs/ptx-coverage.md, made from the instruction table. With `executed` the tables get a column of its
-/// notes.
-std::string coverage_page(const ExecutionNote& executed = {});
+struct ExecutionNote {
+  Execution execution = Execution::exact;
+  std::string detail;  ///< which instructions, why
+};
+
+/// The page docs/ptx-coverage.md, made from the instruction table and what is known about its forms. Forms without a
+/// note are those for other targets.
+std::string coverage_page(const std::map<const CompiledForm*, ExecutionNote>& notes);
 
 }  // namespace ptxbench::ptx

@@ -1,0 +1,35 @@
+// CTA 1 stores into CTA 0 and signals with a relaxed remote arrive, which publishes nothing. The arrive must release at
+// cluster scope.
+// rule: race.cluster
+/* launch
+grid = 2
+cluster = 2
+block = 32
+argument = [
+  {name = "in", type = "u32", shape = [32], fill = "index"},
+  {name = "out", type = "u32", shape = [32], output = true, expect = "argument:in"},
+]
+*/
+#include "../ptx.cuh"
+
+extern "C" __global__ void push(const uint32_t* in, uint32_t* out) {
+  __shared__ uint32_t inbox[32];
+  __shared__ uint64_t arrived;
+  if (threadIdx.x == 0) {
+    mbar_init(&arrived, 32);
+    fence_mbarrier_init();
+  }
+  cluster_sync();
+  if (cluster_rank() == 1) {
+    st_cluster(mapa(&inbox[lane_id()], 0), in[lane_id()]);  // OTHER
+#ifdef FAULTY
+    mbar_arrive_remote_relaxed(mapa(&arrived, 0));
+#else
+    mbar_arrive_remote(mapa(&arrived, 0));
+#endif
+  } else {
+    mbar_wait_cluster(&arrived, 0);
+    out[lane_id()] = inbox[lane_id()];  // FAULT
+  }
+  cluster_sync();
+}

@@ -17,11 +17,10 @@
 #include "base/json.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "candidate/extraction.h"
 #include "commands.h"
 #include "evaluation/evaluation_text.h"
 #include "evaluation/evaluator.h"
-#include "problem/dataset.h"
+#include "selection.h"
 
 namespace ptxbench::app {
 namespace {
@@ -67,13 +66,6 @@ class Progress {
   std::jthread ticker_;  // last: it uses the others
 };
 
-Result<emulator::CompletionPolicy> parse_completion(const std::string& text) {
-  if (text == "eager") return emulator::CompletionPolicy::eager;
-  if (text == "lazy") return emulator::CompletionPolicy::lazy;
-  if (text == "random") return emulator::CompletionPolicy::random;
-  return input_error("--completion {}: eager, lazy or random", text);
-}
-
 Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOptions& options) {
   if (text == "target") {
     options.require_target = true;
@@ -89,53 +81,6 @@ Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOpti
     }
   }
   return input_error("--require {}: 'target', or 'speedup=' and a positive number", text);
-}
-
-/// The candidate's text: the file itself, or the code in a model's answer.
-Result<std::string> read_candidate(const Options& options) {
-  auto text = base::read_file(options.kernel, std::uint64_t{16} << 20);
-  if (!text) return tl::unexpected<Error>(text.error());
-  if (text->find('\0') != std::string::npos) return input_error("{} is not a text file", options.kernel);
-  const bool named_as_answer = options.kernel.ends_with(".md") || options.kernel.ends_with(".txt");
-  if (!options.answer && !named_as_answer) return text;
-  candidate::Extraction extraction = candidate::extract_candidate(*text);
-  if (!extraction.source) return input_error("{}: {}", options.kernel, extraction.message);
-  return std::move(*extraction.source);
-}
-
-Result<std::vector<problem::Problem>> find_problems(const Options& options) {
-  const auto roots = problem::dataset_roots(options.data);
-  if (!roots) return tl::unexpected<Error>(roots.error());
-  const auto dataset = problem::Dataset::load(*roots);
-  if (!dataset) return tl::unexpected<Error>(dataset.error());
-  const auto definition = dataset->find_definition(options.problem);
-  if (!definition) return tl::unexpected<Error>(definition.error());
-  if (!options.workloads.empty() && !options.axes.empty()) {
-    return input_error("--workload names stored axes and --axis gives others: use one of them");
-  }
-  std::vector<problem::Workload> workloads;
-  if (!options.axes.empty()) {
-    auto workload = dataset->workload_for_axes(**definition, options.axes);
-    if (!workload) return tl::unexpected<Error>(workload.error());
-    workloads.push_back(std::move(*workload));
-  } else if (!options.workloads.empty()) {
-    for (const std::string& uuid : options.workloads) {
-      const auto workload = dataset->find_workload(**definition, uuid);
-      if (!workload) return tl::unexpected<Error>(workload.error());
-      workloads.push_back(**workload);
-    }
-  } else {
-    const auto largest = dataset->largest_workload(**definition);
-    if (!largest) return tl::unexpected<Error>(largest.error());
-    workloads.push_back(**largest);
-  }
-  std::vector<problem::Problem> problems;
-  for (const problem::Workload& workload : workloads) {
-    auto made = problem::make_problem(**definition, workload);
-    if (!made) return tl::unexpected<Error>(made.error());
-    problems.push_back(std::move(*made));
-  }
-  return problems;
 }
 
 Result<evaluation::Evaluation> judge(const Options& options) {
@@ -166,9 +111,9 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   evaluate.full = options.full;
   evaluate.host.idle = std::chrono::milliseconds(static_cast<std::int64_t>(options.host_seconds * 1000));
 
-  auto source = read_candidate(options);
+  auto source = read_candidate(options.kernel, options.answer);
   if (!source) return tl::unexpected<Error>(source.error());
-  const auto problems = find_problems(options);
+  const auto problems = find_problems({options.data, options.problem, options.workloads, options.axes});
   if (!problems) return tl::unexpected<Error>(problems.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());

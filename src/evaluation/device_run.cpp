@@ -189,13 +189,17 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   device_options.seed = options.seed;
   if (options.instruction_budget != 0) device_options.instruction_budget = options.instruction_budget;
   device_options.print = [output](std::string_view text) { output->append(text); };
-  auto device = emulator::Device::create(std::move(device_options));
-  if (!device) return tl::unexpected<Error>(device.error());
-  auto tensors = DeviceTensors::create(**device, arguments);
+  std::unique_ptr<emulator::Device> made;
+  if (options.device == nullptr) {
+    auto device = emulator::Device::create(std::move(device_options));
+    if (!device) return tl::unexpected<Error>(device.error());
+    made = std::move(*device);
+  }
+  emulator::Device& gpu = made != nullptr ? *made : *options.device;
+  auto tensors = DeviceTensors::create(gpu, arguments);
   if (!tensors) return tl::unexpected<Error>(tensors.error());
 
   std::uint64_t launch_number = 0;
-  emulator::Device& gpu = **device;
   const auto adjust = [&](emulator::LaunchRequest& request) {
     const std::uint64_t number = launch_number++;
     const auto attributes = gpu.attributes(request.function);
@@ -226,6 +230,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
           {report.kernel, report.clusters_run, report.clusters_total, report.warp_instructions, report.seconds});
     }
     if (options.on_launch) options.on_launch(report.kernel);
+    if (options.on_report) options.on_report(report);
   };
   auto server = cuda_shim::ShimServer::start(backend, output, std::move(shim_options));
   if (!server) return tl::unexpected<Error>(server.error());

@@ -43,6 +43,11 @@ struct DeviceRunOptions {
   std::stop_token cancel;
   /// Called in the executing thread before each launch.
   std::function<void(const std::string& kernel)> on_launch;
+  /// The device to run on, instead of one made for this run; what depends on how it was made (threads, completion,
+  /// seed, budget, tensor cores) is then its own. Not owned.
+  emulator::Device* device = nullptr;
+  /// Called after each launch, in the executing thread.
+  std::function<void(const emulator::LaunchReport&)> on_report;
 };
 
 /// Everything one call of the candidate on a fresh emulated device showed.

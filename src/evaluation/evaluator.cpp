@@ -266,6 +266,8 @@ class Evaluator::Judge {
     run_options.threads = options_.threads;
     run_options.completion = options_.completion;
     run_options.exact_tensor_cores = options_.exact_tensor_cores;
+    run_options.device = options_.device;
+    run_options.on_report = options_.on_report;
     run_options.seed = options_.seed;
     run_options.instruction_budget = budget_of(planned);
     run_options.limits = options_.host;

@@ -27,7 +27,9 @@ struct EvaluateOptions {
 
   unsigned threads = 0;  ///< of the emulator; 0: all cores
   emulator::CompletionPolicy completion = emulator::CompletionPolicy::eager;
-  bool exact_tensor_cores = false;       ///< emulator::DeviceOptions::exact_tensor_cores
+  bool exact_tensor_cores = false;     ///< emulator::DeviceOptions::exact_tensor_cores
+  emulator::Device* device = nullptr;  ///< DeviceRunOptions::device
+  std::function<void(const emulator::LaunchReport&)> on_report;
   std::uint64_t instruction_budget = 0;  ///< warp instructions per launch; 0: in proportion to the problem
   CallLimits host;
 

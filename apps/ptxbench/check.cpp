@@ -1,0 +1,353 @@
+// `ptxbench check`: hazards of a candidate, of any CUDA program, or of one kernel of a PTX file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "check/watch.h"
+#include "commands.h"
+#include "cuda_shim/device_backend.h"
+#include "cuda_shim/host_process.h"
+#include "cuda_shim/program_check.h"
+#include "cuda_shim/server.h"
+#include "evaluation/evaluator.h"
+#include "launch/prepared_launch.h"
+#include "selection.h"
+
+namespace ptxbench::app {
+namespace {
+
+using check::CheckFinding;
+using check::CheckReport;
+using check::Watch;
+using emulator::CompletionPolicy;
+
+struct Options {
+  std::string file;
+  std::vector<std::string> program;
+  ProblemChoice problem;
+  std::string launch;
+  bool answer = false;
+  std::vector<std::string> policies{"eager", "lazy", "random"};
+  check::CheckOptions check;
+  std::vector<std::uint64_t> replay;
+  std::string json, sarif, suppressions;
+  bool full = false;
+  std::optional<unsigned> sample_clusters;
+  double timeout_seconds = 0;
+};
+
+constexpr std::array<std::string_view, 5> kFileEndings{".cu", ".cuh", ".ptx", ".md", ".txt"};
+
+struct PolicyRun {
+  CompletionPolicy policy{};
+  std::uint64_t seed = 1;
+};
+
+Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
+  std::vector<PolicyRun> runs;
+  for (const std::uint64_t seed : options.replay) runs.push_back({CompletionPolicy::random, seed});
+  if (!runs.empty()) return runs;
+  for (const std::string& name : options.policies) {
+    const auto policy = parse_completion(name);
+    if (!policy) return tl::unexpected<Error>(policy.error());
+    runs.push_back({*policy, options.check.seed});
+  }
+  return runs;
+}
+
+Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& run,
+                                     std::function<void(std::string_view)> print) {
+  check::CheckOptions check = options.check;
+  check.seed = run.seed;
+  return Watch::start(check, run.policy, std::move(print));
+}
+
+// --- one kernel of a PTX file
+
+Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const auto ptx = base::read_file(options.file, std::uint64_t{256} << 20);
+  if (!ptx) return tl::unexpected<Error>(ptx.error());
+  const auto text = base::read_file(options.launch, std::uint64_t{1} << 20);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto description = launch::parse(*text, options.launch);
+  if (!description) return tl::unexpected<Error>(description.error());
+  for (const PolicyRun& run : runs) {
+    auto watch = start(options, run, {});
+    if (!watch) return tl::unexpected<Error>(watch.error());
+    emulator::Device& device = (*watch)->device();
+    const auto module = device.load_ptx(*ptx, options.file);
+    if (!module) return tl::unexpected<Error>(module.error());
+    const auto prepared = launch::PreparedLaunch::create(device, *module, *description);
+    if (!prepared) return tl::unexpected<Error>(prepared.error());
+    bool faulted = false;
+    for (std::uint32_t i = 0; i < description->repeat && !faulted; ++i) {
+      const auto launched = device.launch(prepared->request());
+      if (!launched) {
+        CheckFinding refused;
+        refused.rule = "launch.refused";
+        refused.message = launched.error().message;
+        (*watch)->add(std::move(refused));
+        faulted = true;
+        break;
+      }
+      (*watch)->add(*launched);
+      faulted = launched->fault.has_value();
+    }
+    if (!faulted) {
+      const auto wrong = prepared->check_outputs();
+      if (!wrong) return tl::unexpected<Error>(wrong.error());
+      for (const launch::OutputMismatch& one : *wrong) {
+        CheckFinding finding;
+        finding.rule = "numeric.wrong-output";
+        finding.message = one.text();
+        (*watch)->add(std::move(finding));
+      }
+    }
+    (*watch)->finish(report);
+  }
+  return {};
+}
+
+// --- any CUDA program
+
+Result<void> check_program(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const std::string& name = options.program.front();
+  const bool has_folder = name.find('/') != std::string::npos;
+  const auto program = has_folder ? std::optional(std::filesystem::path(name)) : base::find_program(name);
+  if (!program) return input_error("no program '{}' in PATH; write ./ before one in this folder", name);
+  const auto info = cuda_shim::check_program(*program);
+  if (!info) return tl::unexpected<Error>(info.error());
+  bool first = true;
+  for (const PolicyRun& run : runs) {
+    const auto output = std::make_shared<cuda_shim::DeviceOutput>();
+    auto watch = start(options, run, [output](std::string_view text) { output->append(text); });
+    if (!watch) return tl::unexpected<Error>(watch.error());
+    const auto backend = cuda_shim::make_emulator_backend((*watch)->device());
+    cuda_shim::ShimOptions shim_options;
+    shim_options.on_launch = [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); };
+    auto server = cuda_shim::ShimServer::start(*backend, output, std::move(shim_options));
+    if (!server) return tl::unexpected<Error>(server.error());
+    cuda_shim::HostRequest request;
+    request.argv = options.program;
+    request.socket = (*server)->socket_path();
+    request.preload = info->needs_preload;
+    request.inherit_streams = first;  // the program speaks once, however often it runs
+    first = false;
+    if (options.timeout_seconds > 0) {
+      request.limits.wall = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
+    }
+    const auto outcome = cuda_shim::run_host_process(request);
+    if (!outcome) return tl::unexpected<Error>(outcome.error());
+    const cuda_shim::ShimReport shim = (*server)->stop(outcome->end == cuda_shim::HostOutcome::End::exited);
+    for (const cuda_shim::HostDiagnostic& diagnostic : shim.diagnostics) {
+      if (diagnostic.rule.starts_with("unsupported.")) {
+        (*watch)->add_unknown(diagnostic.message);
+        continue;
+      }
+      CheckFinding finding;
+      finding.rule = diagnostic.rule;
+      finding.message = diagnostic.message;
+      finding.fix = diagnostic.remedy;
+      (*watch)->add(std::move(finding));
+    }
+    if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
+    if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
+    (*watch)->finish(report);
+  }
+  return {};
+}
+
+// --- a candidate
+
+CheckFinding from_evaluation(const evaluation::Finding& found) {
+  CheckFinding finding;
+  finding.rule = found.rule;
+  finding.severity = found.severity == evaluation::Severity::error     ? checker::Severity::error
+                     : found.severity == evaluation::Severity::warning ? checker::Severity::warning
+                                                                       : checker::Severity::note;
+  finding.kernel = found.place.kernel;
+  finding.message = found.message;
+  finding.fix = found.remedy;
+  finding.location.file = found.place.file;
+  finding.location.line = found.place.line;
+  finding.location.ptx_line = found.place.ptx_line;
+  finding.location.instruction = found.place.instruction;
+  return finding;
+}
+
+Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const auto source = read_candidate(options.file, options.answer);
+  if (!source) return tl::unexpected<Error>(source.error());
+  const auto problems = find_problems(options.problem);
+  if (!problems) return tl::unexpected<Error>(problems.error());
+  auto evaluator = evaluation::Evaluator::create();
+  if (!evaluator) return tl::unexpected<Error>(evaluator.error());
+  for (const PolicyRun& run : runs) {
+    auto watch = start(options, run, [](std::string_view) {});
+    if (!watch) return tl::unexpected<Error>(watch.error());
+    evaluation::EvaluateOptions evaluate;
+    evaluate.seeds = 1;
+    evaluate.full = options.full;
+    evaluate.sample_clusters = options.sample_clusters;
+    evaluate.device = &(*watch)->device();
+    evaluate.on_report = [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); };
+    const auto evaluation = (*evaluator)->evaluate(*source, *problems, evaluate);
+    if (!evaluation) return tl::unexpected<Error>(evaluation.error());
+    for (const evaluation::Finding& found : evaluation->findings) {
+      // What stopped a kernel came with its launch already.
+      const bool known = std::any_of(report.findings.begin(), report.findings.end(), [&](const CheckFinding& other) {
+        return other.rule == found.rule && other.location.ptx_line == found.place.ptx_line;
+      });
+      if (!known) (*watch)->add(from_evaluation(found));
+    }
+    (*watch)->finish(report);
+    if (evaluation->stages[0].status != evaluation::Status::passed) break;  // it does not compile: once is enough
+  }
+  return {};
+}
+
+// --- suppressions
+
+/// Lines "RULE" or "RULE KERNEL"; # starts a comment, * at the end of a word stands for anything.
+Result<void> suppress(const std::string& file, CheckReport& report) {
+  const auto text = base::read_file(file, std::uint64_t{1} << 20);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto matches = [](std::string_view pattern, std::string_view word) {
+    if (pattern.ends_with('*')) return word.starts_with(pattern.substr(0, pattern.size() - 1));
+    return pattern == word;
+  };
+  std::size_t number = 0;
+  for (const std::string_view full : base::split_lines(*text)) {
+    ++number;
+    std::string line(full.substr(0, full.find('#')));
+    std::replace(line.begin(), line.end(), '\t', ' ');
+    const std::size_t begin = line.find_first_not_of(" \r");
+    if (begin == std::string::npos) continue;
+    line = line.substr(begin, line.find_last_not_of(" \r") - begin + 1);
+    const std::size_t space = line.find(' ');
+    const std::string rule = line.substr(0, space);
+    std::string kernel = space == std::string::npos ? "*" : line.substr(line.find_first_not_of(' ', space));
+    if (kernel.find(' ') != std::string::npos) {
+      return input_error("{}:{}: expected 'RULE' or 'RULE KERNEL', found '{}'", file, number, line);
+    }
+    for (CheckFinding& finding : report.findings) {
+      if (matches(rule, finding.rule) && matches(kernel, finding.kernel)) finding.suppressed = true;
+    }
+  }
+  return {};
+}
+
+/// Sources and PTX are files to be judged; anything else is a program to be run.
+void sort_subject(Options& options) {
+  const std::string& first = options.program.front();
+  const bool is_file = std::any_of(kFileEndings.begin(), kFileEndings.end(),
+                                   [&](std::string_view ending) { return first.ends_with(ending); });
+  if (!is_file || options.program.size() != 1) return;
+  options.file = first;
+  options.program.clear();
+}
+
+Result<ExitCode> run(const Options& options) {
+  const bool is_ptx = options.file.ends_with(".ptx");
+  if (is_ptx && options.launch.empty()) {
+    return input_error("{}: a PTX file needs --launch DESCRIPTION, which says how to run it (docs/schemas.md)",
+                       options.file);
+  }
+  if (!is_ptx && !options.file.empty() && options.problem.problem.empty()) {
+    return input_error("{}: a candidate needs --problem, the definition it solves (ptxbench problems lists them)",
+                       options.file);
+  }
+  const auto runs = policy_runs(options);
+  if (!runs) return tl::unexpected<Error>(runs.error());
+  CheckReport report;
+  const auto done = !options.program.empty() ? check_program(options, *runs, report)
+                    : is_ptx                 ? check_ptx(options, *runs, report)
+                                             : check_candidate(options, *runs, report);
+  if (!done) return tl::unexpected<Error>(done.error());
+  report.sort();
+  if (!options.suppressions.empty()) {
+    if (auto suppressed = suppress(options.suppressions, report); !suppressed)
+      return tl::unexpected<Error>(suppressed.error());
+  }
+  const auto write = [](const std::string& file, const base::Json& json) -> Result<void> {
+    const std::string text = json.dump(2) + "\n";
+    if (file == "-") {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      return {};
+    }
+    return base::write_file_atomic(file, text);
+  };
+  if (!options.json.empty()) {
+    if (auto written = write(options.json, check::to_json(report)); !written)
+      return tl::unexpected<Error>(written.error());
+  }
+  if (!options.sarif.empty()) {
+    if (auto written = write(options.sarif, check::to_sarif(report)); !written)
+      return tl::unexpected<Error>(written.error());
+  }
+  if (options.json != "-" && options.sarif != "-") {
+    const std::string text = check::to_text(report);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  return report.verdict() == check::Verdict::clean ? ExitCode::passed : ExitCode::not_passed;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, ExitCode& exit_code) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "check",
+      "Find hazards: races, missing fences and waits, wrong phases, out of bounds, ... with both places and the fix");
+  command->add_option("-p,--problem", options->problem.problem, "Definition a candidate solves");
+  command->add_option("--data", options->problem.data, "Folder in FlashInfer-Trace layout (repeatable)");
+  command->add_option("--workload", options->problem.workloads, "Stored workload (repeatable)");
+  command->add_option("--axis", options->problem.axes, "Axis value, as M=256 (repeatable)");
+  command->add_flag("--answer", options->answer, "The file is a model's answer whatever its name");
+  command->add_flag("--full", options->full, "Run every cluster, however big the problem is");
+  command->add_option("--sample-clusters", options->sample_clusters, "Clusters to run beside the corners of the grid");
+  command->add_option("--launch", options->launch, "How to run a PTX file's kernel (TOML, docs/schemas.md)");
+  command->add_option("--policies", options->policies, "When asynchronous operations complete; one run for each")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--seed", options->check.seed, "Seed of the random policy")->capture_default_str();
+  command->add_option("--replay", options->replay, "Only the random policy, with this seed (repeatable)");
+  command->add_flag("--pedantic", options->check.pedantic, "Contested notes count as warnings");
+  command->add_option("--threads", options->check.threads, "Threads of the emulator (default: all cores)");
+  command->add_option("--instructions", options->check.instruction_budget, "Warp instructions one launch may execute");
+  command->add_option("--timeout", options->timeout_seconds, "Stop a program after this many seconds");
+  command->add_option("--json", options->json,
+                      "Write the report of schema ptxbench.check/1 to this file (- for output)");
+  command->add_option("--sarif", options->sarif, "Write SARIF 2.1.0 to this file (- for output)");
+  command->add_option("--suppressions", options->suppressions,
+                      "File of findings to leave out: RULE or RULE KERNEL per line");
+  command
+      ->add_option(
+          "subject", options->program,
+          "A candidate (KERNEL.cu, or a model's answer) with --problem; FILE.ptx with --launch; or, after --, a "
+          "program with its arguments")
+      ->required()
+      ->expected(-1);
+  command->footer(
+      "Exit codes: 0 clean; 1 hazards found, or the answer is incomplete (verdict unknown); 2 wrong usage or input; 3 "
+      "our "
+      "failure.");
+  command->callback([options, &exit_code] {
+    sort_subject(*options);
+    const auto result = run(*options);
+    exit_code = result ? *result : report_error(result.error());
+  });
+}
+
+}  // namespace ptxbench::app

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "emulator/device.h"
+#include "problem/dataset.h"
+
+/// What several subcommands are told in the same words: which candidate, which problem, which policy.
+namespace ptxbench::app {
+
+struct ProblemChoice {
+  std::vector<std::string> data;  ///< folders in FlashInfer-Trace layout; empty: the shipped problems
+  std::string problem;            ///< definition
+  std::vector<std::string> workloads, axes;
+};
+Result<std::vector<problem::Problem>> find_problems(const ProblemChoice& options);
+
+/// The candidate's text: the file itself, or the code in a model's answer.
+Result<std::string> read_candidate(const std::string& path, bool is_answer);
+
+Result<emulator::CompletionPolicy> parse_completion(const std::string& text);
+
+}  // namespace ptxbench::app

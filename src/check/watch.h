@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "check/check_report.h"
+#include "checker/checker.h"
+#include "emulator/device.h"
+
+namespace ptxbench::check {
+
+struct CheckOptions {
+  bool pedantic = false;
+  uint64_t seed = 1;  ///< of the random policy
+  unsigned threads = 0;
+  uint64_t instruction_budget = 0;  ///< warp instructions per launch; 0: the device's own
+};
+
+/// A device under the checker's eyes, for one run under one completion policy. The caller loads and launches; what is
+/// found goes into the report.
+class Watch {
+ public:
+  static Result<std::unique_ptr<Watch>> start(const CheckOptions& options, emulator::CompletionPolicy policy,
+                                              std::function<void(std::string_view)> print);
+  ~Watch();
+
+  emulator::Device& device() { return *device_; }
+  /// "eager", "lazy" or "random:SEED".
+  const std::string& policy() const { return policy_; }
+  /// A launch returned this.
+  void add(const emulator::LaunchReport& launch);
+  void add(CheckFinding finding) { extra_.push_back(std::move(finding)); }
+  void add_unknown(std::string reason) { unknown_.insert(std::move(reason)); }
+  /// Ends the run and adds what it found to the report.
+  void finish(CheckReport& report);
+
+ private:
+  Watch() = default;
+  void found(const checker::Finding& finding);
+  std::string address_text(emulator::Space space, uint64_t address) const;
+
+  std::string policy_;
+  std::unique_ptr<checker::Checker> checker_;
+  std::unique_ptr<emulator::Device> device_;
+  std::vector<CheckFinding> named_;  ///< parallel to the checker's findings
+  std::vector<CheckFinding> extra_;
+  std::set<std::string> unknown_, approximate_, unsupported_;
+  uint64_t launches_ = 0, warp_instructions_ = 0, clusters_run_ = 0, clusters_total_ = 0;
+  double seconds_ = 0;
+};
+
+/// The fault that stopped a kernel, as a finding.
+CheckFinding finding_of(const emulator::Fault& fault, const std::string& kernel);
+
+}  // namespace ptxbench::check

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "checker/findings.h"
+#include "emulator/observer.h"
+
+namespace ptxbench::checker {
+
+struct CheckerOptions {
+  /// Called once for each different finding, while its launch is still running: the time to name its sites.
+  std::function<void(const Finding&)> on_found;
+  bool pedantic = false;             ///< contested notes become warnings
+  size_t max_findings = 200;         ///< different ones; the rest is counted
+  size_t shadow_bytes = 4ull << 30;  ///< beyond this the checker stops watching and says so
+};
+
+/// Watches launches and judges them by the rules of docs/hazards.md.
+class Checker final : public emulator::Observer {
+ public:
+  explicit Checker(CheckerOptions options = {});
+  ~Checker() override;
+
+  void on_launch_begin(const emulator::LaunchEvent&) override;
+  void on_launch_end(const emulator::LaunchEvent&) override;
+  void on_access(const emulator::AccessEvent&) override;
+  void on_fence(const emulator::FenceEvent&) override;
+  void on_barrier(const emulator::BarrierEvent&) override;
+  void on_mbarrier(const emulator::MbarrierEvent&) override;
+  void on_async_issue(const emulator::AsyncIssueEvent&) override;
+  void on_async_effect(uint64_t id, emulator::AsyncEffect) override;
+  void on_group_commit(const emulator::Agent&, emulator::Site, emulator::Completion, uint64_t group) override;
+  void on_group_wait(const emulator::GroupWaitEvent&) override;
+  void on_exit(const emulator::Agent&, emulator::Site) override;
+
+  /// Found so far, in the order of their first occurrence; the same pair of instructions is one finding.
+  const std::vector<Finding>& findings() const;
+  uint64_t findings_dropped() const;
+  /// Reasons why the answer is incomplete; empty if it is not.
+  const std::vector<std::string>& unknown() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ptxbench::checker

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "checker/clock.h"
+#include "checker/shadow.h"
+
+/// What the threads of a warp know.
+namespace ptxbench::checker {
+
+/// Lanes that have seen the same. A lane's own accesses are not in `knowledge`: program order covers them.
+struct LaneClass {
+  uint32_t lanes = 0;
+  Knowledge knowledge;
+  /// What a strong write publishes that follows a fence, and how far the fence reaches.
+  std::optional<Knowledge> released;
+  Reach released_reach = Reach::none;
+  /// What strong reads have brought that no fence has made effective yet.
+  std::optional<Knowledge> observed;
+};
+
+class WarpThreads {
+ public:
+  /// All of `live` start out knowing `initial`.
+  WarpThreads(Timeline timeline, uint32_t live, const Knowledge& initial);
+
+  Timeline timeline() const { return timeline_; }
+  /// Epoch of accesses made now.
+  Time now() const { return now_; }
+
+  /// Calls use(class) for each class that has some of `lanes`; none of them has other lanes then.
+  template <class Use>
+  void for_each_class(uint32_t lanes, const Use& use) {
+    split(lanes);
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      if ((classes_[i].lanes & lanes) != 0) use(classes_[i]);
+    }
+  }
+  /// Calls use(lanes, knowledge) with the active lanes of each class, for accesses: nothing is split.
+  template <class Use>
+  void for_each_context(uint32_t lanes, const Use& use) const {
+    for (const LaneClass& one : classes_) {
+      if ((one.lanes & lanes) != 0) use(one.lanes & lanes, one.knowledge);
+    }
+  }
+
+  /// What `lanes` know together, their own accesses so far included. Their later accesses belong to another epoch.
+  Knowledge publish(uint32_t lanes);
+  /// `lanes` learn `news`. With `together` they have met, so that they know the same from now on.
+  void acquire(uint32_t lanes, const Knowledge& news, bool together);
+  /// `lanes` have seen `timeline` up to `time`.
+  void advance(uint32_t lanes, Timeline timeline, Time time);
+  /// A proxy fence of `lanes`.
+  void fence_proxy(uint32_t lanes, bool shared, bool global);
+  /// A memory fence of `lanes` that reaches `reach`.
+  void fence(uint32_t lanes, Reach reach);
+
+ private:
+  void split(uint32_t lanes);
+  Timeline timeline_;
+  Time now_ = 1;
+  std::vector<LaneClass> classes_;
+};
+
+}  // namespace ptxbench::checker

@@ -319,3 +319,16 @@ DEVICE void store_transposed(float* out, const float (&d)[4]) {
   out[n * 64 + m + 8] = d[2];
   out[(n + 1) * 64 + m + 8] = d[3];
 }
+constexpr uint32_t kTileA = 64 * 128, kTileB = 8 * 128;
+/// The whole block: fills both tiles by TMA and waits for them.
+DEVICE void load_tiles(void* a, void* b, uint64_t* full, const TensorMap* a_map, const TensorMap* b_map) {
+  if (threadIdx.x == 0) {
+    mbar_init(full, 1);
+    fence_async_shared();  // the copy engine works on the barrier too
+    mbar_arrive_expect(full, kTileA + kTileB);
+    tma_load(a, a_map, 0, 0, full);
+    tma_load(b, b_map, 0, 0, full);
+  }
+  __syncthreads();
+  mbar_wait(full, 0);
+}

@@ -21,7 +21,7 @@ extern "C" __global__ void receive(const uint32_t* in, uint32_t* out) {
   __shared__ alignas(16) Message message;
   if (threadIdx.x == 0) {
     mbar_init(&message.full, 1);
-    fence_mbarrier_init();
+    fence_async_shared();
     mbar_arrive_expect(&message.full, 128);
     bulk_load(message.payload, in, 128, &message.full);  // FAULT
   }

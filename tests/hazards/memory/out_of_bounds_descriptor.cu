@@ -16,19 +16,12 @@ argument = [
 extern "C" __global__ void __launch_bounds__(128)
     tile(const void*, const void*, const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
          float* out) {
-  __shared__ alignas(1024) uint8_t a[8192];
-  __shared__ alignas(1024) uint8_t b[1024];
+  __shared__ alignas(1024) uint8_t a[kTileA];
+  __shared__ alignas(1024) uint8_t b[kTileB];
   __shared__ uint64_t full;
-  if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
-    fence_mbarrier_init();
-    mbar_arrive_expect(&full, sizeof a + sizeof b);
-    tma_load(a, &a_map, 0, 0, &full);
-    tma_load(b, &b_map, 0, 0, &full);
-  }
-  __syncthreads();
-  mbar_wait(&full, 0);
+  load_tiles(a, b, &full, &a_map, &b_map);
   float d[4];
+  wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
 #ifdef FAULTY

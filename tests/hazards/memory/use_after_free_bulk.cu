@@ -20,7 +20,7 @@ extern "C" __global__ void fetch(const uint32_t* old, const uint32_t* fresh, uin
 #endif
   if (threadIdx.x == 0) {
     mbar_init(&full, 1);
-    fence_mbarrier_init();
+    fence_async_shared();
     mbar_arrive_expect(&full, sizeof tile);
     bulk_load(tile, source, sizeof tile, &full);  // FAULT
   }

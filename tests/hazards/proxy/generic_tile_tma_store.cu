@@ -1,0 +1,27 @@
+// A tile is written with ordinary stores and then stored by TMA, with only a block barrier in between (the class of
+// NVIDIA/cudnn-frontend #784). Barriers order threads, not proxies: each writer needs fence.proxy.async before the
+// barrier.
+// rule: proxy.async
+/* launch
+block = 128
+argument = [
+  {name = "in", type = "u32", shape = [32, 32], fill = "index"},
+  {name = "out", type = "u32", shape = [32, 32], output = true, expect = "argument:in"},
+  {name = "out_map", tensor_map = "out", box = [32, 32]},
+]
+*/
+#include "../ptx.cuh"
+
+extern "C" __global__ void store_tile(const uint32_t* in, uint32_t*, const __grid_constant__ TensorMap out_map) {
+  __shared__ alignas(128) uint32_t tile[1024];
+  for (uint32_t i = threadIdx.x; i < 1024; i += 128) tile[i] = in[i];  // OTHER
+#ifndef FAULTY
+  fence_async_shared();
+#endif
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tma_store(&out_map, 0, 0, tile);  // FAULT
+    bulk_commit();
+    bulk_wait<0>();
+  }
+}

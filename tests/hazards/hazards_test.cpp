@@ -87,7 +87,8 @@ TEST_P(HazardTest, CorrectRunsAndFaultyStops) {
   for (const std::string& id : hazard->rules) {
     const auto rule = std::find_if(rules().begin(), rules().end(), [&](const Rule& r) { return r.covers(id); });
     ASSERT_NE(rule, rules().end()) << id << " is no rule of docs/hazards.md";
-    engine = engine || rule->engine;
+    // Where several names are right, the first one decides.
+    if (&id == &hazard->rules.front()) engine = engine || rule->engine;
   }
   const bool checks_output = std::any_of(hazard->launch.arguments.begin(), hazard->launch.arguments.end(),
                                          [](const launch::Argument& argument) { return argument.expect.has_value(); });

@@ -43,18 +43,16 @@ DEVICE bool mbar_test(uint64_t* bar, uint32_t parity) {
                : "memory");
   return done != 0;
 }
-DEVICE bool mbar_try(uint64_t* bar, uint32_t parity) {
-  uint32_t done;
-  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-               : "=r"(done)
-               : "r"(smem(bar)), "r"(parity)
-               : "memory");
-  return done != 0;
-}
 /// Returns once the phase of this parity is over.
 DEVICE void mbar_wait(uint64_t* bar, uint32_t parity) {
-  while (!mbar_try(bar, parity)) {
-  }
+  uint32_t done;
+  do {
+    asm volatile(
+        "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+        : "=r"(done)
+        : "r"(smem(bar)), "r"(parity)
+        : "memory");
+  } while (done == 0);
 }
 /// The same with acquire semantics for the whole cluster: what remote arrivals release.
 DEVICE void mbar_wait_cluster(uint64_t* bar, uint32_t parity) {

@@ -1,0 +1,25 @@
+// The consumers ask for more registers, but the producer warpgroup gives none back: the CTA's pool stays empty.
+// rule: sync.deadlock
+/* launch
+block = 384
+argument = [
+  {name = "in", type = "u32", shape = [256], fill = "index"},
+  {name = "out", type = "u32", shape = [256], output = true, expect = "argument:in"},
+]
+*/
+#include "../ptx.cuh"
+
+extern "C" __global__ void __launch_bounds__(384, 1) specialise(const uint32_t* in, uint32_t* out) {
+  __shared__ uint32_t tile[256];
+  if (warp_id() >= 8) {
+#ifndef FAULTY
+    registers_dec<24>();
+#endif
+    for (uint32_t i = threadIdx.x - 256; i < 256; i += 128) tile[i] = in[i];
+    named_arrive(1, 384);
+  } else {
+    registers_inc<240>();  // FAULT
+    named_sync(1, 384);
+    out[threadIdx.x] = tile[threadIdx.x];
+  }
+}

@@ -1,0 +1,38 @@
+// The stride between groups of eight rows is half of what the tile has, so rows are read twice and others not at all.
+// rule: wgmma.layout
+/* launch
+block = 128
+argument = [
+  {name = "a", type = "bf16", shape = [64, 64], fill = "identity"},
+  {name = "b", type = "bf16", shape = [8, 64], fill = "index"},
+  {name = "a_map", tensor_map = "a", box = [64, 64], swizzle = 128},
+  {name = "b_map", tensor_map = "b", box = [64, 8], swizzle = 128},
+  {name = "out", type = "f32", shape = [8, 64], output = true, expect = "argument:b"},
+]
+*/
+#include "../ptx.cuh"
+
+#ifdef FAULTY
+constexpr uint32_t kStrideOffset = 512;
+#else
+constexpr uint32_t kStrideOffset = 1024;
+#endif
+
+extern "C" __global__ void __launch_bounds__(128)
+    multiply(const void*, const void*, const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+             float* out) {
+  __shared__ alignas(1024) uint8_t a[kTileA];
+  __shared__ alignas(1024) uint8_t b[kTileB];
+  __shared__ uint64_t full;
+  load_tiles(a, b, &full, &a_map, &b_map);
+  float d[4];
+  wgmma_fence();
+  for (int k = 0; k < 4; ++k) {
+    const uint64_t a_part = matrix_descriptor(smem(a) + 32 * k, kStrideOffset);
+    wgmma(d, a_part, matrix_descriptor(smem(b) + 32 * k), k > 0);  // FAULT
+  }
+  wgmma_commit();
+  wgmma_wait<0>();
+  pin(d);
+  store_transposed(out, d);
+}

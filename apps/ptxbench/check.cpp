@@ -90,6 +90,13 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
     if (!module) return tl::unexpected<Error>(module.error());
     const auto prepared = launch::PreparedLaunch::create(device, *module, *description);
     if (!prepared) return tl::unexpected<Error>(prepared.error());
+    for (const launch::Argument& argument : description->arguments) {
+      if (!argument.output) continue;
+      for (const launch::NamedRange& range : prepared->ranges()) {
+        if (range.name != argument.name) continue;
+        (*watch)->checker().watch_output(range.name, range.address, range.bytes, launch::bytes_of(argument.type));
+      }
+    }
     bool faulted = false;
     for (std::uint32_t i = 0; i < description->repeat && !faulted; ++i) {
       const auto launched = device.launch(prepared->request());
@@ -105,6 +112,7 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
       faulted = launched->fault.has_value();
     }
     if (!faulted) {
+      (*watch)->checker().finish_outputs();
       const auto wrong = prepared->check_outputs();
       if (!wrong) return tl::unexpected<Error>(wrong.error());
       for (const launch::OutputMismatch& one : *wrong) {

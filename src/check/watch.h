@@ -28,6 +28,7 @@ class Watch {
   emulator::Device& device() { return *device_; }
   /// "eager", "lazy" or "random:SEED".
   const std::string& policy() const { return policy_; }
+  checker::Checker& checker() { return *checker_; }
   /// A launch returned this.
   void add(const emulator::LaunchReport& launch);
   void add(CheckFinding finding) { extra_.push_back(std::move(finding)); }

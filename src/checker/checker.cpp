@@ -81,6 +81,34 @@ struct Release {
   Position position;
 };
 
+/// A wgmma of one warp between issue and wait.
+struct RegistersInFlight {
+  uint64_t group = 0;
+  std::vector<uint32_t> accumulators, fragments;  ///< sorted
+  uint32_t site = 0;
+  bool committed = false;
+  uint32_t waited_for = 0;  ///< site of a wait that came while it was not committed
+};
+
+struct WarpRegisters {
+  std::vector<RegistersInFlight> in_flight;
+  std::map<uint32_t, uint32_t> written;  ///< since the last wgmma.fence: register, site
+};
+
+/// A group wait of some thread of a warp, to explain what it did not cover.
+constexpr size_t kRememberedWaits = 64;
+struct GroupWait {
+  uint64_t serial = 0;
+  bool reads_only = false;
+};
+
+struct Output {
+  std::string name;
+  uint64_t address = 0, bytes = 0;
+  uint32_t element_bytes = 1;
+  std::vector<bool> written;  ///< by byte
+};
+
 struct Mbarrier {
   bool live = false;
   Timeline timeline = 0;  ///< phases completed, over all initialisations
@@ -92,13 +120,23 @@ struct Mbarrier {
   uint32_t init_site = 0;
   bool init_reported = false;
   std::map<uint64_t, Knowledge> arrivals;  ///< by phase
+  // The phase that is going on, as far as the transaction bytes tell.
+  uint64_t ledger_phase = 0;
+  int64_t expected = 0, completed = 0;
+  uint32_t expect_site = 0;
+  Agent expect_agent;
+  Time observed = 0;  ///< the latest time that any wait has seen
+  /// By warp: when a wait on this barrier last succeeded, and where.
+  std::map<uint32_t, std::pair<uint64_t, uint32_t>> waits;
 };
 
 struct OperationInfo {
   AsyncKind kind{};
   Completion completion{};
-  uint64_t group = 0;  ///< or the mbarrier's address
-  uint64_t phase = 0;  ///< of the mbarrier at the issue
+  uint64_t group = 0;       ///< or the mbarrier's address
+  uint64_t phase = 0;       ///< of the mbarrier at the issue
+  uint64_t serial = 0;      ///< of the issue, among all events
+  bool tensor_map = false;  ///< the access to a tensor map that belongs to the operation
   uint32_t site = 0;
   Agent agent;
 };
@@ -119,10 +157,12 @@ struct Cluster {
   std::map<uint32_t, Timeline> cp_async, bulk_reads, bulk_writes;  ///< by warp
   std::map<std::tuple<uint32_t, unsigned>, uint64_t> bulk_issued;  ///< (warp, lane) -> groups with operations
   std::map<std::tuple<uint32_t, unsigned>, uint64_t> cp_issued;
-  std::map<uint32_t, Timeline> wgmma;                                    ///< by warpgroup
-  std::map<std::pair<uint32_t, uint64_t>, WarpgroupIssue> wgmma_issues;  ///< (warpgroup, sequence number)
-  std::map<uint32_t, uint64_t> wgmma_sequence;                           ///< by warp
-  std::map<std::pair<uint32_t, uint64_t>, Knowledge> wgmma_groups;       ///< (warpgroup, group)
+  std::map<uint32_t, Timeline> wgmma;                                             ///< by warpgroup
+  std::map<std::pair<uint32_t, uint64_t>, WarpgroupIssue> wgmma_issues;           ///< (warpgroup, sequence number)
+  std::map<uint32_t, uint64_t> wgmma_sequence;                                    ///< by warp
+  std::map<std::pair<uint32_t, uint64_t>, Knowledge> wgmma_groups;                ///< (warpgroup, group)
+  std::map<uint32_t, WarpRegisters> registers;                                    ///< by warp
+  std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
   std::unique_ptr<Shadow> shared;
 };
 
@@ -149,6 +189,10 @@ class Checker::State {
     next_timeline_ = 1;
     timeline_places_.assign(1, {});
     locations_.clear();
+    handed_over_.clear();
+    fenced_[0].clear();
+    fenced_[1].clear();
+    last_cluster_ = nullptr;
     // Everything before the launch is ordered before it.
     global_ = std::make_unique<Shadow>(
         ShadowSpace::global, operations_, [this](Timeline t) { return position_of(t); },
@@ -157,11 +201,35 @@ class Checker::State {
 
   void launch_end() {
     for (auto& [index, cluster] : clusters_) {
+      for (const auto& [address, barrier] : cluster->mbarriers) {
+        if (!barrier.live || barrier.expected == barrier.completed || barrier.expect_site == 0) continue;
+        bool in_flight = false;
+        for (size_t number = 1; number < infos_.size() && !in_flight; ++number) {
+          const OperationInfo& info = infos_[number];
+          in_flight = info.completion == Completion::mbarrier && info.group == address &&
+                      info.agent.cluster == cluster->index && operations_[number].writes_at == Operation::kPending;
+        }
+        if (in_flight) continue;
+        Finding found = finding("mbarrier.tx-mismatch", Severity::error, barrier.expect_agent,
+                                sites_[barrier.expect_site], Space::shared, address, 8);
+        found.party.what = "announces the bytes";
+        found.message =
+            fmt::format("{} bytes were announced in this phase of the mbarrier and {} came: the phase cannot end",
+                        barrier.expected, barrier.completed);
+        found.fix =
+            "make expect_tx the sum of the bytes of all copies that complete on the barrier in the phase (a copy "
+            "counts its full box)";
+        add(std::move(found));
+      }
       for (const auto& [id, numbers] : cluster->operations) {
         for (const uint32_t number : numbers) {
-          if (operations_[number].writes_at == Operation::kPending &&
-              infos_[number].completion == Completion::mbarrier) {
-            unfinished(*cluster, infos_[number]);
+          const OperationInfo& info = infos_[number];
+          if (info.completion != Completion::mbarrier || info.tensor_map) continue;
+          // Whether it happened to be complete is chance: nobody waited for it.
+          const auto barrier = cluster->mbarriers.find(info.group);
+          const Time at = operations_[number].writes_at;
+          if (at == Operation::kPending || (barrier != cluster->mbarriers.end() && at > barrier->second.observed)) {
+            unfinished(*cluster, info);
           }
         }
       }
@@ -192,10 +260,20 @@ class Checker::State {
     access.kind = atomic ? AccessKind::atomic : writes ? AccessKind::write : AccessKind::read;
     access.reach = reach;
     access.read_only = event.proxy == emulator::Proxy::read_only;
-    access.async_proxy = event.proxy == emulator::Proxy::async;
+    access.proxy = event.proxy == emulator::Proxy::async        ? ProxyKind::async
+                   : event.proxy == emulator::Proxy::tensor_map ? ProxyKind::tensor_map
+                                                                : ProxyKind::generic;
     warp.for_each_context(event.agent.lanes, [&](uint32_t lanes, const Knowledge& knowledge) {
-      touch_lanes(shadow, {&knowledge, position}, access, lanes, event.addresses, event.bytes);
+      for (const bool unchanged : {false, true}) {
+        const uint32_t some = lanes & (unchanged ? event.unchanged : ~event.unchanged);
+        access.unchanged = unchanged;
+        if (some != 0) touch_lanes(shadow, {&knowledge, position}, access, some, event.addresses, event.bytes);
+      }
     });
+    if (writes && !shared) {
+      for (uint32_t rest = event.agent.lanes; rest != 0 && !outputs_.empty(); rest &= rest - 1)
+        mark_output(event.addresses[std::countr_zero(rest)], event.bytes);
+    }
     if (writes) publish_locations(event, warp, position, reach, atomic);
     bound_memory(cluster);
   }
@@ -210,7 +288,8 @@ class Checker::State {
         break;
       case FenceKind::proxy_async:
         warp.fence_proxy(lanes, event.shared_space, event.global_space);
-        fences_.insert(event.agent.cluster * 65536ull + event.agent.cta_rank * 64ull + event.agent.warp);
+        if (event.shared_space) fenced_[0].insert(warp.timeline());
+        if (event.global_space) fenced_[1].insert(warp.timeline());
         break;
       case FenceKind::mbarrier_init:
         warp.for_each_class(lanes, [&](LaneClass& one) {
@@ -218,8 +297,19 @@ class Checker::State {
         });
         break;
       case FenceKind::proxy_tensor_map:
-      case FenceKind::proxy_alias:
+        if (acquires(event.semantics)) {
+          warp.for_each_class(lanes, [&](LaneClass& one) {
+            one.knowledge.fenced_map.join(one.knowledge.seen);
+            one.knowledge.fenced_map.advance(warp.timeline(), one.lanes & lanes, warp.now());
+          });
+        }
+        // Both directions are fences of the ordinary kind as well.
+        warp.fence(lanes, reach_of(Semantics::acq_rel, event.scope));
+        break;
       case FenceKind::wgmma:
+        cluster.registers[warp_index(event.agent)].written.clear();
+        break;
+      case FenceKind::proxy_alias:
         break;
     }
   }
@@ -282,7 +372,11 @@ class Checker::State {
       barrier.init_reported = false;
       return;
     }
-    if (event.completed_by == 0) check_init_seen(event, warp, barrier);
+    if (event.completed_by == 0) check_init_seen(event.agent, event.site, event.address, warp, barrier);
+    if (barrier.ledger_phase != event.phase) {
+      barrier.ledger_phase = event.phase;
+      barrier.expected = barrier.completed = 0;
+    }
     switch (event.action) {
       case MbarrierAction::invalidate:
         barrier.live = false;
@@ -296,7 +390,13 @@ class Checker::State {
           barrier.arrivals[event.phase].join(warp.publish(event.agent.lanes));
         }
         break;
+      case MbarrierAction::expect_tx:
+        barrier.expected += event.bytes;
+        barrier.expect_site = site_number(event.site);
+        barrier.expect_agent = event.agent;
+        break;
       case MbarrierAction::complete_tx:
+        barrier.completed += event.bytes;
         if (event.completed_by != 0) complete(cluster, event, barrier);
         break;
       case MbarrierAction::wait_success: {
@@ -306,6 +406,8 @@ class Checker::State {
         }
         news.seen.advance(barrier.timeline, kAllLanes, barrier.base + static_cast<Time>(event.phase));
         warp.acquire(event.agent.lanes, news, false);
+        barrier.observed = std::max(barrier.observed, barrier.base + static_cast<Time>(event.phase));
+        barrier.waits[warp_index(event.agent)] = {++serial_, site_number(event.site)};
         // What the phases before the last one brought is known to whoever completed it, in all sane programs; keeping
         // two costs little and loses nothing there.
         while (barrier.arrivals.size() > 4) {
@@ -333,7 +435,7 @@ class Checker::State {
     access.timeline = warp.timeline();
     access.time = warp.now();
     access.site = site_number(event.site);
-    access.async_proxy = event.kind != AsyncKind::cp_async;
+    access.proxy = event.kind == AsyncKind::cp_async ? ProxyKind::generic : ProxyKind::async;
     const Position position{event.agent.cluster, event.agent.cta_rank};
     const Knowledge knowledge = warp.publish(event.agent.lanes);
     const Context context{&knowledge, position};
@@ -344,6 +446,8 @@ class Checker::State {
     info.group = event.completion_target;
     info.site = access.site;
     info.agent = event.agent;
+    info.phase = event.completion_phase;
+    info.serial = ++serial_;
     Operation operation;
     const uint32_t index = warp_index(event.agent);
     switch (event.completion) {
@@ -365,7 +469,11 @@ class Checker::State {
     }
     std::vector<uint32_t>& numbers = cluster.operations[event.id];
     const auto enter = [&](uint64_t barrier) {
-      if (event.completion == Completion::mbarrier) info.group = barrier;
+      if (event.completion == Completion::mbarrier) {
+        info.group = barrier;
+        if (const auto target = cluster.mbarriers.find(barrier); target != cluster.mbarriers.end())
+          check_init_seen(event.agent, event.site, barrier, warp, target->second);
+      }
       operations_.push_back(operation);
       infos_.push_back(info);
       numbers.push_back(static_cast<uint32_t>(operations_.size() - 1));
@@ -380,6 +488,19 @@ class Checker::State {
       return lanes & (0u - lanes);
     };
     access.kind = AccessKind::read;
+    if (event.tensor_map != 0) {
+      // The map's 128 bytes are read through a proxy of their own, until the operation is complete.
+      Access map = access;
+      map.proxy = ProxyKind::tensor_map;
+      OperationInfo of_map = info;
+      of_map.tensor_map = true;
+      operations_.push_back(operation);
+      infos_.push_back(of_map);
+      numbers.push_back(static_cast<uint32_t>(operations_.size() - 1));
+      map.operation = numbers.back();
+      global_->touch(context, map, event.tensor_map, 128);
+    }
+    const auto layout = static_cast<uint8_t>(1 + event.layout[0].swizzle_bytes / 16);
     for (size_t i = 0; i < event.reads.size(); ++i) {
       if (event.reads[i].bytes == 0) continue;
       if (by_lane) access.lanes = lane_of(i);
@@ -388,6 +509,12 @@ class Checker::State {
     const bool reduces = event.kind == AsyncKind::bulk_reduce || event.kind == AsyncKind::tensor_reduce ||
                          event.kind == AsyncKind::red_async;
     access.kind = reduces ? AccessKind::reduce : AccessKind::write;
+    if (event.kind == AsyncKind::tensor_copy && event.destination_space == Space::shared) access.layout = layout;
+    if (event.destination_space == Space::global) {
+      for (const emulator::ByteRange& range : event.writes) {
+        if (!outputs_.empty()) mark_output(range.address, range.bytes);
+      }
+    }
     for (size_t i = 0; i < event.writes.size(); ++i) {
       if (event.writes[i].bytes == 0) continue;
       if (by_lane) access.lanes = lane_of(i);
@@ -415,6 +542,9 @@ class Checker::State {
     const uint32_t index = warp_index(event.agent);
     const Position position{event.agent.cluster, event.agent.cta_rank};
     const auto through = static_cast<Time>(event.group) + 1;
+    std::vector<GroupWait>& waits = cluster.group_waits[{index, event.kind}];
+    if (waits.size() >= kRememberedWaits) waits.erase(waits.begin(), waits.begin() + kRememberedWaits / 2);
+    waits.push_back({++serial_, event.reads_only});
     const auto each_lane = [&](Timeline timeline) {
       warp.for_each_class(event.agent.lanes,
                           [&](LaneClass& one) { one.knowledge.seen.advance(timeline, one.lanes, through); });
@@ -429,6 +559,11 @@ class Checker::State {
         break;
       case Completion::wgmma_group: {
         const uint32_t group = warpgroup_of(event.agent);
+        auto& flying = cluster.registers[index].in_flight;
+        std::erase_if(flying, [&](const RegistersInFlight& one) { return one.committed && one.group <= event.group; });
+        for (RegistersInFlight& one : flying) {
+          if (!one.committed && one.waited_for == 0) one.waited_for = site_number(event.site);
+        }
         Knowledge news;
         // What the four warps knew when they issued: the hardware runs the operation when all have.
         for (auto it = cluster.wgmma_groups.lower_bound({group, 0});
@@ -450,10 +585,65 @@ class Checker::State {
     }
   }
 
+  void group_commit(const Agent& agent, Completion kind, uint64_t group) {
+    if (kind != Completion::wgmma_group) return;
+    for (RegistersInFlight& one : cluster_of(agent).registers[warp_index(agent)].in_flight) {
+      if (one.group == group) one.committed = true;
+    }
+  }
+
+  void registers(const emulator::RegisterEvent& event) {
+    Cluster& cluster = cluster_of(event.agent);
+    WarpRegisters& mine = cluster.registers[warp_index(event.agent)];
+    const auto touches = [](const std::vector<uint32_t>& set, std::span<const uint32_t> some) {
+      return std::any_of(some.begin(), some.end(),
+                         [&](uint32_t reg) { return std::binary_search(set.begin(), set.end(), reg); });
+    };
+    for (RegistersInFlight& one : mine.in_flight) {
+      const bool reads = touches(one.accumulators, event.reads);
+      const bool writes = touches(one.accumulators, event.writes) || touches(one.fragments, event.writes);
+      if (!reads && !writes) continue;
+      const bool forgotten = !one.committed && one.waited_for != 0;
+      Finding found = finding(forgotten ? "wgmma.not-committed" : "wgmma.in-flight", Severity::error, event.agent,
+                              event.site, Space::registers, 0, 0);
+      found.party.what = writes ? "writes a register of it" : "reads an accumulator of it";
+      found.message = forgotten ? "the wgmma was never committed, so the wait that was executed does not cover it"
+                                : "a register of a wgmma is touched before the wait that covers the wgmma";
+      found.fix = forgotten ? "wgmma.commit_group after the last wgmma of the group, before wgmma.wait_group"
+                            : "wgmma.commit_group and a wgmma.wait_group that covers it, before the registers are used";
+      found.other = Party{sites_[one.site],     "is in flight",   event.agent.cluster,
+                          event.agent.cta_rank, event.agent.warp, kAllLanes};
+      if (forgotten) {
+        found.party.site = sites_[one.waited_for];
+        found.party.what = "waits, but not for this wgmma";
+      }
+      add(std::move(found));
+    }
+    const uint32_t site = site_number(event.site);
+    for (const uint32_t reg : event.writes) mine.written[reg] = site;
+  }
+
   void exited(const Agent& agent, Site site) {
     Cluster& cluster = cluster_of(agent);
     WarpThreads& warp = warp_of(cluster, agent);
     const uint32_t index = warp_index(agent);
+    for (const RegistersInFlight& one : cluster.registers[index].in_flight) {
+      Finding found = finding(one.committed ? "async.unfinished" : "wgmma.not-committed", Severity::error, agent,
+                              sites_[one.site], Space::registers, 0, 0);
+      found.message = one.committed ? "a warp exits while a wgmma it issued may still be in flight"
+                                    : "a warp exits with a wgmma that was never committed";
+      found.fix = "wgmma.commit_group and wgmma.wait_group 0 before the end";
+      if (one.waited_for != 0) {
+        found.other = found.party;
+        found.party.site = sites_[one.waited_for];
+        found.party.what = "waits";
+      } else {
+        found.other = Party{site, "exits", agent.cluster, agent.cta_rank, agent.warp, agent.lanes};
+      }
+      add(std::move(found));
+      break;
+    }
+    cluster.registers[index].in_flight.clear();
     for (uint32_t rest = agent.lanes; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(rest));
       warp.for_each_context(1u << lane, [&](uint32_t, const Knowledge& knowledge) {
@@ -461,6 +651,35 @@ class Checker::State {
         unwaited_groups(cluster, agent, site, lane, index, knowledge, cluster.cp_issued, cluster.cp_async, "cp.async");
       });
     }
+  }
+
+  void watch_output(std::string name, uint64_t address, uint64_t bytes, uint32_t element_bytes) {
+    outputs_.push_back({std::move(name), address, bytes, std::max(1u, element_bytes), std::vector<bool>(bytes, false)});
+  }
+
+  void finish_outputs() {
+    for (const Output& output : outputs_) {
+      uint64_t missing = 0, first = 0;
+      for (uint64_t e = output.bytes / output.element_bytes; e-- > 0;) {
+        bool written = true;
+        for (uint32_t b = 0; b < output.element_bytes; ++b)
+          written = written && output.written[e * output.element_bytes + b];
+        if (written) continue;
+        ++missing;
+        first = e;
+      }
+      if (missing == 0) continue;
+      Finding found;
+      found.rule = "memory.unwritten";
+      found.message = fmt::format("{} of {} elements of {} were never written; the first is element {}", missing,
+                                  output.bytes / output.element_bytes, output.name, first);
+      found.fix = "write every element of the output, the tail tiles too";
+      found.space = Space::global;
+      found.address = output.address + first * output.element_bytes;
+      found.bytes = output.element_bytes;
+      add(std::move(found));
+    }
+    outputs_.clear();
   }
 
   std::vector<Finding> findings;
@@ -575,7 +794,10 @@ class Checker::State {
       const auto found = locations_.find(location_key(event, lane));
       if (found == locations_.end()) continue;
       for (const Release& release : found->second) {
-        if (!within(release.reach, release.position, position) || !within(reach, position, release.position)) continue;
+        if (!within(release.reach, release.position, position) || !within(reach, position, release.position)) {
+          warp.for_each_class(1u << lane, [&](LaneClass& one) { one.knowledge.narrow.join(release.knowledge.seen); });
+          continue;
+        }
         if (acquires(event.semantics)) {
           warp.acquire(1u << lane, release.knowledge, false);
         } else {
@@ -629,9 +851,9 @@ class Checker::State {
   }
 
   // --- mbarriers
-  void check_init_seen(const emulator::MbarrierEvent& event, WarpThreads& warp, Mbarrier& barrier) {
+  void check_init_seen(const Agent& agent, const Site& site, uint64_t address, WarpThreads& warp, Mbarrier& barrier) {
     if (!barrier.live || barrier.init_reported || barrier.init_on == 0) return;
-    warp.for_each_context(event.agent.lanes, [&](uint32_t lanes, const Knowledge& knowledge) {
+    warp.for_each_context(agent.lanes, [&](uint32_t lanes, const Knowledge& knowledge) {
       if (barrier.init_reported) return;
       if (barrier.init_on == warp.timeline() && (lanes & ~barrier.init_lanes) == 0) return;
       if (knowledge.seen.covers(barrier.init_on, barrier.init_lanes, barrier.init_at) ||
@@ -639,8 +861,7 @@ class Checker::State {
         return;
       }
       barrier.init_reported = true;
-      Finding found = finding("mbarrier.init-not-visible", Severity::error, event.agent, event.site, Space::shared,
-                              event.address, 8);
+      Finding found = finding("mbarrier.init-not-visible", Severity::error, agent, site, Space::shared, address, 8);
       found.message = "the mbarrier is used by a thread that nothing orders after its initialisation";
       found.fix = ctas_ > 1 ? "after mbarrier.init: fence.mbarrier_init.release.cluster, then a cluster barrier that "
                               "every user waits for"
@@ -670,6 +891,22 @@ class Checker::State {
     if (found == cluster.operations.end()) return;
     for (const uint32_t number : found->second) {
       if (infos_[number].group != event.address) continue;
+      const OperationInfo& info = infos_[number];
+      if (event.phase > info.phase && !info.tensor_map && rank_of(event.address) == info.agent.cta_rank) {
+        Finding late = finding("mbarrier.tx-mismatch", Severity::error, info.agent, sites_[info.site], Space::shared,
+                               event.address, 8);
+        late.party.what = fmt::format("{} brings {} bytes", name_of(info.kind), event.bytes);
+        late.message =
+            "bytes arrive after the phase they were asked for was over: the phase expected fewer bytes than its copies "
+            "bring";
+        late.fix = "let expect_tx announce the bytes of all copies that complete on this barrier in the phase";
+        if (barrier.expect_site != 0) {
+          late.other = Party{sites_[barrier.expect_site],   "announces the bytes",     barrier.expect_agent.cluster,
+                             barrier.expect_agent.cta_rank, barrier.expect_agent.warp, barrier.expect_agent.lanes};
+          std::swap(late.party, *late.other);
+        }
+        add(std::move(late));
+      }
       Operation& operation = operations_[number];
       operation.reads_on = operation.writes_on = barrier.timeline;
       operation.reads_at = operation.writes_at = barrier.base + static_cast<Time>(event.phase) + 1;
@@ -679,13 +916,14 @@ class Checker::State {
   // --- wgmma
   void issue_wgmma(Cluster& cluster, WarpThreads& warp, const emulator::AsyncIssueEvent& event) {
     const uint32_t group = warpgroup_of(event.agent);
+    check_registers(cluster, event);
     const uint64_t sequence = cluster.wgmma_sequence[warp_index(event.agent)]++;
     WarpgroupIssue& issue = cluster.wgmma_issues[{group, sequence}];
     Access access;
     access.timeline = warp.timeline();
     access.time = warp.now();
     access.site = site_number(event.site);
-    access.async_proxy = true;
+    access.proxy = ProxyKind::async;
     access.lanes = kAllLanes;
     issue.knowledge.join(warp.publish(kAllLanes));
     const uint32_t first = event.agent.warp / 4 * 4;
@@ -701,15 +939,66 @@ class Checker::State {
     info.group = event.completion_target;
     info.site = access.site;
     info.agent = event.agent;
+    info.serial = ++serial_;
     operations_.push_back(operation);
     infos_.push_back(info);
     access.operation = static_cast<uint32_t>(operations_.size() - 1);
     const Context context{&issue.knowledge, position};
-    for (const emulator::ByteRange& range : event.reads)
-      cluster.shared->touch(context, access, range.address, range.bytes);
+    for (size_t i = 0; i < event.reads.size(); ++i) {
+      access.layout = static_cast<uint8_t>(1 + event.layout[i < event.a_reads ? 0 : 1].swizzle_bytes / 16);
+      cluster.shared->touch(context, access, event.reads[i].address, event.reads[i].bytes);
+    }
     cluster.wgmma_groups[{group, event.completion_target}].join(issue.knowledge);
     cluster.wgmma_issues.erase({group, sequence});
     bound_memory(cluster);
+  }
+
+  void check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event) {
+    WarpRegisters& mine = cluster.registers[warp_index(event.agent)];
+    RegistersInFlight issued;
+    issued.group = event.completion_target;
+    issued.site = site_number(event.site);
+    for (const emulator::ByteRange& reg : event.writes)
+      issued.accumulators.push_back(static_cast<uint32_t>(reg.address));
+    for (const emulator::ByteRange& reg : event.register_reads)
+      issued.fragments.push_back(static_cast<uint32_t>(reg.address));
+    std::sort(issued.accumulators.begin(), issued.accumulators.end());
+    std::sort(issued.fragments.begin(), issued.fragments.end());
+    if (!mine.written.empty()) {
+      for (const auto* set : {&issued.accumulators, &issued.fragments}) {
+        for (const uint32_t reg : *set) {
+          const auto written = mine.written.find(reg);
+          if (written == mine.written.end()) continue;
+          Finding found = finding("wgmma.fence", Severity::error, event.agent, event.site, Space::registers, 0, 0);
+          found.party.what = set == &issued.fragments ? "uses the register as A" : "uses the register as accumulator";
+          found.message =
+              "a register of this wgmma was written by an ordinary instruction, with no wgmma.fence in between";
+          found.fix = "wgmma.fence.sync.aligned between the write and the wgmma";
+          found.other = Party{sites_[written->second], "writes the register", event.agent.cluster,
+                              event.agent.cta_rank,    event.agent.warp,      kAllLanes};
+          add(std::move(found));
+          mine.written.clear();
+          break;
+        }
+        if (mine.written.empty()) break;
+      }
+    }
+    // Batches on the same accumulators are one piece of work.
+    for (RegistersInFlight& one : mine.in_flight) {
+      if (one.group == issued.group && one.accumulators == issued.accumulators && one.fragments == issued.fragments) {
+        one.site = issued.site;
+        return;
+      }
+    }
+    mine.in_flight.push_back(std::move(issued));
+  }
+
+  void mark_output(uint64_t address, uint64_t bytes) {
+    for (Output& output : outputs_) {
+      const uint64_t begin = std::max(address, output.address);
+      const uint64_t end = std::min(address + bytes, output.address + output.bytes);
+      for (uint64_t at = begin; at < end; ++at) output.written[at - output.address] = true;
+    }
   }
 
   // --- findings
@@ -802,9 +1091,21 @@ class Checker::State {
                          : "put a barrier between them (__syncthreads, or the mbarrier that hands the buffer over)")
                   : "order them: a release/acquire hand-off, or one kernel after the other";
         break;
+      case Conflict::equal_writes:
+        rule = "race.equal-writes";
+        severity = Severity::note;
+        message = "two writes race, but of equal bytes";
+        fix = "let one thread write, or ignore this note if the value is the same by design";
+        break;
+      case Conflict::layout:
+        rule = "wgmma.layout";
+        message = fmt::format("the copy wrote the tile with a {}-byte swizzle, the wgmma descriptor reads it with {}",
+                              (earlier.layout - 1) * 16, (later.layout - 1) * 16);
+        fix = "use the same swizzle in the tensor map and in the descriptor";
+        break;
       case Conflict::scope:
         rule = "race.scope";
-        message = "both accesses are strong, but the scope of one does not reach the thread of the other";
+        message = "the scope of a fence, release, acquire or atomic does not reach the thread on the other side";
         fix = from.cluster != to.cluster ? "use .gpu scope" : "use .cluster scope";
         break;
       case Conflict::read_only_path:
@@ -814,10 +1115,24 @@ class Checker::State {
         fix = "load them with an ordinary ld (no const __restrict__, no __ldg)";
         break;
       case Conflict::unfenced:
-        rule = "proxy.async";
+        if (later.proxy == ProxyKind::tensor_map) {
+          rule = "proxy.tensor-map";
+          message =
+              "the tensor map was written on the device and no tensor-map fence makes the change known to its proxy";
+          fix =
+              "fence.proxy.tensormap::generic.release after the change; fence.proxy.tensormap::generic.acquire [map], "
+              "128 by the thread that uses it";
+          break;
+        }
+        rule = unfenced_rule(space, report);
         message =
-            "the async proxy is not made aware of these generic writes: no proxy fence lies between them and the "
-            "operation";
+            rule == "proxy.fence-space" ? "a proxy fence lies between these generic writes and the operation, but it "
+                                          "names another state space"
+            : rule == "proxy.fence-early"
+                ? "a proxy fence was executed, but before its thread knew of these generic writes: it does not cover "
+                  "them"
+                : "the async proxy is not made aware of these generic writes: no proxy fence lies between them and the "
+                  "operation";
         fix =
             space == Space::shared
                 ? "fence.proxy.async.shared::cta by the writing threads, before the barrier that leads to the operation"
@@ -830,12 +1145,19 @@ class Checker::State {
         fix = "let the writing threads execute fence.proxy.async before the barrier";
         break;
       case Conflict::in_flight_read:
-        rule = "async.unwaited-read";
-        message = "bytes are read that an operation in flight is writing: its completion was not observed";
+        rule = in_flight_rule(earlier, later, "async.unwaited-read");
+        message =
+            rule == "mbarrier.stale-phase"
+                ? "a wait on the mbarrier succeeded, but for a phase that was over before this operation was issued"
+            : rule == "async.wrong-group" ? "the group wait that was executed leaves this operation's group in flight"
+            : rule == "async.read-wait"
+                ? "only a .read wait was executed: it frees the source and says nothing about the writes"
+                : "bytes are read that an operation in flight is writing: its completion was not observed";
         fix = wait_advice(earlier);
         break;
       case Conflict::in_flight_overwrite:
-        rule = "async.overwritten";
+        rule = infos_[earlier.operation].tensor_map ? "race.tensor-map"
+                                                    : in_flight_rule(earlier, later, "async.overwritten");
         message = fmt::format("bytes are overwritten that an operation in flight still {}",
                               earlier.writes() ? "writes" : "reads");
         fix = wait_advice(earlier);
@@ -848,11 +1170,62 @@ class Checker::State {
     result.fix = std::move(fix);
     result.party = party_of(later.timeline, later.lanes, later.site, describe(later));
     result.other = party_of(earlier.timeline, earlier.lanes, earlier.site, describe(earlier));
+    if (result.rule == "mbarrier.stale-phase") {
+      // The access is where it shows; the wait is what is wrong.
+      const OperationInfo& info = infos_[earlier.operation];
+      const Place& place = timeline_places_[later.timeline];
+      const auto& waits = clusters_.at(info.agent.cluster)->mbarriers.at(info.group).waits;
+      const auto wait = waits.find(place.position.cta * warps_per_cta_ + place.warp);
+      if (wait != waits.end()) {
+        result.party.site = sites_[wait->second.second];
+        result.party.what = "waits and succeeds at once";
+      }
+    }
     result.space = space;
     result.address = report.address;
     result.bytes = report.bytes;
     result.launch = launch_.launch;
     add(std::move(result));
+  }
+
+  std::string unfenced_rule(Space space, const Report& report) const {
+    if (report.other_space_fenced) return "proxy.fence-space";
+    const std::set<Timeline>& fenced = fenced_[space == Space::shared ? 0 : 1];
+    const bool some = fenced.contains(report.earlier.timeline) || fenced.contains(report.later.timeline);
+    return some ? "proxy.fence-early" : "proxy.async";
+  }
+
+  /// What the threads did instead of the wait that was needed, if that tells more.
+  std::string in_flight_rule(const Access& earlier, const Access& later, const char* otherwise) {
+    const OperationInfo& info = infos_[earlier.operation];
+    const auto found = clusters_.find(info.agent.cluster);
+    if (found == clusters_.end()) return otherwise;
+    Cluster& cluster = *found->second;
+    if (info.completion == Completion::mbarrier) {
+      const auto barrier = cluster.mbarriers.find(info.group);
+      const Place& place = timeline_places_[later.timeline];
+      if (barrier == cluster.mbarriers.end() || place.position.cluster != info.agent.cluster) return otherwise;
+      const auto wait = barrier->second.waits.find(place.position.cta * warps_per_cta_ + place.warp);
+      return wait != barrier->second.waits.end() && wait->second.first > info.serial ? "mbarrier.stale-phase"
+                                                                                     : otherwise;
+    }
+    const auto waits = cluster.group_waits.find({warp_index(info.agent), info.completion});
+    if (waits == cluster.group_waits.end()) return otherwise;
+    const auto wait = std::find_if(waits->second.begin(), waits->second.end(),
+                                   [&](const GroupWait& one) { return one.serial > info.serial; });
+    if (wait == waits->second.end()) return otherwise;
+    // A wait came after the issue: either it did not reach far enough, or its news did not get to the other thread.
+    if (wait->reads_only && earlier.writes()) return "async.read-wait";
+    if (later.timeline == earlier.timeline) return "async.wrong-group";
+    const Operation& operation = operations_[earlier.operation];
+    const Timeline on = earlier.writes() ? operation.writes_on : operation.reads_on;
+    const Time at = earlier.writes() ? operation.writes_at : operation.reads_at;
+    bool known_to_issuer = false;
+    cluster.warps[warp_index(info.agent)].for_each_context(earlier.lanes, [&](uint32_t, const Knowledge& knowledge) {
+      known_to_issuer =
+          known_to_issuer || knowledge.seen.covers(on, operation.per_lane ? earlier.lanes : kAllLanes, at);
+    });
+    return known_to_issuer ? otherwise : "async.wrong-group";
   }
 
   std::string wait_advice(const Access& earlier) const {
@@ -926,7 +1299,9 @@ class Checker::State {
   std::unordered_map<uint64_t, std::vector<Release>> locations_;
   std::unordered_map<uint64_t, uint32_t> site_numbers_;
   std::vector<Site> sites_;
-  std::set<uint64_t> fences_;
+  std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
+  std::vector<Output> outputs_;
+  uint64_t serial_ = 0;
   std::set<std::tuple<uint32_t, uint32_t, unsigned>> handed_over_;
   std::map<std::tuple<std::string, uint64_t, uint64_t>, size_t> known_;
   uint64_t touches_ = 0;
@@ -944,7 +1319,14 @@ void Checker::on_barrier(const emulator::BarrierEvent& event) { state_->barrier(
 void Checker::on_mbarrier(const emulator::MbarrierEvent& event) { state_->mbarrier(event); }
 void Checker::on_async_issue(const emulator::AsyncIssueEvent& event) { state_->issue(event); }
 void Checker::on_async_effect(uint64_t, emulator::AsyncEffect) {}
-void Checker::on_group_commit(const Agent&, Site, Completion, uint64_t) {}
+void Checker::on_registers(const emulator::RegisterEvent& event) { state_->registers(event); }
+void Checker::on_group_commit(const Agent& agent, Site, Completion kind, uint64_t group) {
+  state_->group_commit(agent, kind, group);
+}
+void Checker::watch_output(std::string name, uint64_t address, uint64_t bytes, uint32_t element_bytes) {
+  state_->watch_output(std::move(name), address, bytes, element_bytes);
+}
+void Checker::finish_outputs() { state_->finish_outputs(); }
 void Checker::on_group_wait(const emulator::GroupWaitEvent& event) { state_->group_wait(event); }
 void Checker::on_exit(const Agent& agent, Site site) { state_->exited(agent, site); }
 const std::vector<Finding>& Checker::findings() const { return state_->findings; }

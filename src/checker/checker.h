@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "checker/findings.h"
@@ -26,6 +27,7 @@ class Checker final : public emulator::Observer {
   void on_launch_begin(const emulator::LaunchEvent&) override;
   void on_launch_end(const emulator::LaunchEvent&) override;
   void on_access(const emulator::AccessEvent&) override;
+  void on_registers(const emulator::RegisterEvent&) override;
   void on_fence(const emulator::FenceEvent&) override;
   void on_barrier(const emulator::BarrierEvent&) override;
   void on_mbarrier(const emulator::MbarrierEvent&) override;
@@ -34,6 +36,11 @@ class Checker final : public emulator::Observer {
   void on_group_commit(const emulator::Agent&, emulator::Site, emulator::Completion, uint64_t group) override;
   void on_group_wait(const emulator::GroupWaitEvent&) override;
   void on_exit(const emulator::Agent&, emulator::Site) override;
+
+  /// Global memory that the launches must write completely: unwritten() then says what they left out.
+  void watch_output(std::string name, uint64_t address, uint64_t bytes, uint32_t element_bytes);
+  /// After the last launch: reports what was not written.
+  void finish_outputs();
 
   /// Found so far, in the order of their first occurrence; the same pair of instructions is one finding.
   const std::vector<Finding>& findings() const;

@@ -82,7 +82,9 @@ struct Knowledge {
   /// `any` those of whoever knew of the write.
   Clock fenced_shared_own, fenced_shared_any;
   Clock fenced_global_own, fenced_global_any;
-  Clock inits;  ///< mbarrier initialisations that fence.mbarrier_init covers
+  Clock inits;       ///< mbarrier initialisations that fence.mbarrier_init covers
+  Clock fenced_map;  ///< writes to tensor maps that a tensor-map fence with acquire covers
+  Clock narrow;      ///< what would have been seen if all scopes had been wide enough
 
   void join(const Knowledge& other) {
     seen.join(other.seen);
@@ -91,6 +93,8 @@ struct Knowledge {
     fenced_global_own.join(other.fenced_global_own);
     fenced_global_any.join(other.fenced_global_any);
     inits.join(other.inits);
+    fenced_map.join(other.fenced_map);
+    narrow.join(other.narrow);
   }
 };
 

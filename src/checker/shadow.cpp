@@ -149,6 +149,7 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
   if (both_read) return is_ordered && earlier.operation == 0 && later.operation == 0;
   if (earlier.kind == AccessKind::reduce && later.kind == AccessKind::reduce) return false;
 
+  bool other_space_fenced = false;
   const auto report = [&](Conflict conflict) {
     Report found;
     found.conflict = conflict;
@@ -159,6 +160,7 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
     const auto first = static_cast<unsigned>(std::countr_zero(common));
     found.address = address + first;
     found.bytes = static_cast<uint32_t>(std::countr_one(common >> first));
+    found.other_space_fenced = other_space_fenced;
     report_(found);
   };
 
@@ -176,15 +178,26 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
       report(Conflict::scope);
       return later.writes();
     }
-    report(Conflict::race);
+    const bool would_be = context.knowledge->narrow.covers(earlier.timeline, earlier.lanes_of(common), earlier.time);
+    const bool equal = later.unchanged && later.kind == AccessKind::write && earlier.kind == AccessKind::write;
+    report(would_be ? Conflict::scope : equal ? Conflict::equal_writes : Conflict::race);
     return later.writes();
   }
-  if (earlier.operation == 0 && later.async_proxy && !earlier.async_proxy && earlier.writes()) {
+  if (later.layout != 0 && earlier.layout != 0 && later.layout != earlier.layout && earlier.writes()) {
+    report(Conflict::layout);
+  }
+  if (later.proxy != ProxyKind::generic && earlier.proxy == ProxyKind::generic && earlier.writes()) {
     const Knowledge& knowledge = *context.knowledge;
     const bool shared = space_ == ShadowSpace::shared;
+    const uint32_t lanes = earlier.lanes_of(common);
+    if (later.proxy == ProxyKind::tensor_map) {
+      if (!knowledge.fenced_map.covers(earlier.timeline, lanes, earlier.time)) report(Conflict::unfenced);
+      return later.writes();
+    }
     const Clock& own = shared ? knowledge.fenced_shared_own : knowledge.fenced_global_own;
     const Clock& any = shared ? knowledge.fenced_shared_any : knowledge.fenced_global_any;
-    const uint32_t lanes = earlier.lanes_of(common);
+    const Clock& other = shared ? knowledge.fenced_global_any : knowledge.fenced_shared_any;
+    other_space_fenced = other.covers(earlier.timeline, lanes, earlier.time);
     if (!own.covers(earlier.timeline, lanes, earlier.time)) {
       report(any.covers(earlier.timeline, lanes, earlier.time) ? Conflict::fence_by_other : Conflict::unfenced);
     }

@@ -21,6 +21,8 @@ enum class AccessKind : uint8_t {
 /// Who sees a strong access as strong. `none`: the access is weak.
 enum class Reach : uint8_t { none, cta, cluster, gpu };
 
+enum class ProxyKind : uint8_t { generic, async, tensor_map };
+
 /// Where threads and operations are, to compare with a Reach.
 struct Position {
   uint32_t cluster = 0;
@@ -45,8 +47,11 @@ struct Access {
   uint32_t operation = 0;  ///< 0: a thread's own access; else number in the operation table
   AccessKind kind{};
   Reach reach{};
-  bool async_proxy = false;
+  ProxyKind proxy{};
   bool read_only = false;  ///< through the non-coherent path
+  bool unchanged = false;  ///< a store of what the bytes hold already
+  /// Of copies and wgmma operands: how the tile lies in shared memory; 0: not said.
+  uint8_t layout = 0;
   /// Lane of byte b: first_lane + (b >> lane_shift); kEveryLane: all `lanes` touch all bytes.
   int8_t first_lane = 0;
   uint8_t lane_shift = kEveryLane;
@@ -59,13 +64,15 @@ struct Access {
 
 /// Why two accesses conflict.
 enum class Conflict : uint8_t {
-  race,                ///< nothing orders them
-  scope,               ///< both strong, but too narrow for where they are
-  read_only_path,      ///< a non-coherent load of bytes that the grid writes
-  unfenced,            ///< ordered, but no proxy fence covers the generic write
-  fence_by_other,      ///< ordered, and only a fence of another thread covers it (contested)
-  in_flight_read,      ///< the new access reads what an unfinished operation writes
-  in_flight_overwrite  ///< the new access writes what an unfinished operation reads or writes
+  race,                 ///< nothing orders them
+  equal_writes,         ///< the same, but both write the same bytes
+  scope,                ///< an order exists, or both are strong, but too narrow for where they are
+  read_only_path,       ///< a non-coherent load of bytes that the grid writes
+  unfenced,             ///< ordered, but no proxy fence covers the generic write
+  fence_by_other,       ///< ordered, and only a fence of another thread covers it (contested)
+  in_flight_read,       ///< the new access reads what an unfinished operation writes
+  in_flight_overwrite,  ///< the new access writes what an unfinished operation reads or writes
+  layout                ///< an operand is read in another layout than the copy wrote
 };
 
 struct Report {
@@ -73,6 +80,7 @@ struct Report {
   Access earlier, later;
   uint64_t address = 0;  ///< first byte that both touch
   uint32_t bytes = 0;
+  bool other_space_fenced = false;  ///< unfenced: a fence of the other state space covers the write
 };
 
 enum class ShadowSpace : uint8_t { shared, global };

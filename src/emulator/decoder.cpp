@@ -50,6 +50,18 @@ HandlerPair broadcast_handlers(unsigned bits) {
           &detail::LaneHandler<BroadcastOp<uint64_t>, uint64_t, kUniform, uint64_t>::full};
 }
 
+struct RegisterUse {
+  std::vector<uint32_t> reads, writes;  ///< offsets in the register file
+};
+
+const Inst* observe_registers(Warp& warp, const Inst& inst) {
+  const auto& use = *static_cast<const RegisterUse*>(inst.extra);
+  if (Observer* observer = warp.cluster->launch->observer) {
+    observer->on_registers({agent_of(warp, warp.mask), site_of(warp, inst), use.reads, use.writes});
+  }
+  return &inst + 1;
+}
+
 const Inst* negate_predicate(Warp& warp, const Inst& inst) {
   *warp.slot<uint32_t>(inst.dst) = ~*warp.slot<uint32_t>(inst.src[0]);
   return &inst + 1;
@@ -479,6 +491,15 @@ void Decoder::find_post_dominators() {
 void Decoder::classify_registers() {
   facts_ = analyse_registers(function(), code_.blocks);
   lifetimes_ = find_lifetimes(function(), code_.blocks);
+  for (const ptx::Instruction& instruction : function().instructions) {
+    if (!observed() || instruction.op != ptx::Op::wgmma_mma_async) continue;
+    tensor_core_registers_.resize(function().registers.size());
+    for (size_t o = 0; o < 2; ++o) {
+      for (const Operand& element : instruction.operands[o].elements) {
+        if (element.kind == OperandKind::reg) tensor_core_registers_[element.index] = true;
+      }
+    }
+  }
   code_.registers.assign(function().registers.size(), {kNoSlot, Shape::vector});
   // Scalars first: they share a few cache lines.
   for (const bool scalars : {true, false}) {
@@ -525,6 +546,22 @@ void Decoder::share_slots() {
   }
 }
 
+void Decoder::watch_registers(const ptx::Instruction& instruction) {
+  if (instruction.op == ptx::Op::wgmma_mma_async) return;
+  RegisterUse use;
+  const auto collect = [&](const Operand& operand, std::vector<uint32_t>& into, const auto& self) -> void {
+    if (operand.kind == OperandKind::reg && tensor_core_registers_[operand.index]) {
+      into.push_back(code_.registers[operand.index].offset);
+    }
+    for (const Operand& element : operand.elements) self(element, into, self);
+  };
+  const bool defines = writes_first_operand(instruction);
+  for (size_t o = 0; o < instruction.operands.size(); ++o)
+    collect(instruction.operands[o], defines && o == 0 ? use.writes : use.reads, collect);
+  if (use.reads.empty() && use.writes.empty()) return;
+  emit({&observe_registers, &observe_registers}).extra = keep(std::move(use));
+}
+
 void Decoder::decode_instruction(uint32_t index) {
   const ptx::Instruction& instruction = function().instructions[index];
   site_ = index;
@@ -538,6 +575,7 @@ void Decoder::decode_instruction(uint32_t index) {
     inst.aux = next_guard_++;
     code_.guards.push_back({inst.aux, index});
   }
+  if (observed() && !tensor_core_registers_.empty()) watch_registers(instruction);
   const Binder binder = BinderTable::instance().get(instruction.op);
   if (binder == nullptr) {
     unsupported("the emulator does not execute this opcode");

@@ -101,6 +101,8 @@ class Decoder {
   void share_slots();
   void patch_branches();
   void decode_instruction(uint32_t index);
+  /// For an observer: tells it about registers that wgmma uses too.
+  void watch_registers(const ptx::Instruction& instruction);
   uint32_t allocate(unsigned bytes, unsigned alignment);
   uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) const;
 
@@ -126,6 +128,7 @@ class Decoder {
   bool general_ = false;
   RegisterFacts facts_;
   std::vector<RegisterLifetime> lifetimes_;
+  std::vector<bool> tensor_core_registers_;  ///< accumulators and A fragments of wgmma; empty if there are none
 };
 
 /// The general code of a function, decoded on first use (thread safe).

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cstring>
 
 namespace ptxbench::emulator {
 
@@ -251,7 +252,32 @@ std::string describe_address(const Launch& launch, Space space, uint64_t address
   }
 }
 
-void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op) {
+namespace {
+
+/// Whether a lane's store would leave its bytes as they are. Bytes that cannot be stored to count as changed.
+bool stores_same(Warp& warp, const MemoryOp& op, const Located& where, unsigned lane) {
+  const std::byte* memory = nullptr;
+  if (where.space == Space::shared) {
+    memory = warp.cluster->shared_pointer(where.address, op.bytes);
+  } else if (warp.cluster->launch->memory->contains(where.address, op.bytes)) {
+    memory = host_pointer(where.address);
+  }
+  if (memory == nullptr) return false;
+  for (unsigned e = 0; e < op.elements; ++e) {
+    // Registers are at least as wide as what is stored; their low bytes are it.
+    const uint32_t register_bytes = op.data_bits[e] / 8u;
+    const uint32_t at = op.data[e].shape == Shape::uniform ? 0 : lane * register_bytes;
+    if (std::memcmp(memory + size_t{e} * op.element_bytes, warp.slot<std::byte>(op.data[e].offset) + at,
+                    op.element_bytes) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain_store) {
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   uint64_t addresses[kLanes] = {};
@@ -262,6 +288,7 @@ void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op) {
     const Located where = locate(op.space, lane_address(warp, op, lane));
     addresses[lane] = where.address;
     event.space = where.space;
+    if (plain_store && op.element_bytes <= 8 && stores_same(warp, op, where, lane)) event.unchanged |= 1u << lane;
   }
   event.agent = agent_of(warp, warp.mask);
   event.site = site_of(warp, inst);

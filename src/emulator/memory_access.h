@@ -56,6 +56,6 @@ Located locate(ptx::StateSpace space, uint64_t address);
 std::string describe_address(const Launch& launch, Space space, uint64_t address);
 
 /// Sends an AccessEvent for the active lanes if somebody listens.
-void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op);
+void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain_store = false);
 
 }  // namespace ptxbench::emulator

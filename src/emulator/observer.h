@@ -47,6 +47,15 @@ struct AccessEvent {
   Proxy proxy{};
   uint32_t bytes = 0;
   const uint64_t* addresses = nullptr;  ///< 32 entries
+  uint32_t unchanged = 0;               ///< stores: lanes that store what the bytes hold already
+};
+
+/// An ordinary instruction touches registers that some wgmma of the function uses. Registers are named by their offsets
+/// in the warp's register file, as in AsyncIssueEvent.
+struct RegisterEvent {
+  Agent agent;
+  Site site;
+  std::span<const uint32_t> reads, writes;
 };
 
 enum class FenceKind : uint8_t { thread, proxy_async, proxy_tensor_map, proxy_alias, mbarrier_init, wgmma };
@@ -117,6 +126,7 @@ struct AsyncIssueEvent {
   AsyncKind kind{};
   Completion completion{};
   uint64_t completion_target = 0;  ///< mbarrier address, or index of the group the operation belongs to
+  uint64_t completion_phase = 0;   ///< mbarrier: phases it has completed at the issue
   Space source_space{}, destination_space{};
   std::span<const ByteRange> reads, writes;
   uint64_t tensor_map = 0;  ///< generic address of the tensor map read through its proxy, 0 if none
@@ -162,6 +172,7 @@ class Observer {
   virtual void on_launch_begin(const LaunchEvent&) {}
   virtual void on_launch_end(const LaunchEvent&) {}
   virtual void on_access(const AccessEvent&) {}
+  virtual void on_registers(const RegisterEvent&) {}
   virtual void on_fence(const FenceEvent&) {}
   virtual void on_barrier(const BarrierEvent&) {}
   virtual void on_mbarrier(const MbarrierEvent&) {}

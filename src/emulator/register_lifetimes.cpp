@@ -15,7 +15,13 @@ namespace {
 
 bool asynchronous(Op op) { return op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp; }
 
-/// Whether operand 0 is written and never read, in every alternative of the form's contract.
+void for_each_register(const Operand& operand, const auto& use) {
+  if (operand.kind == OperandKind::reg) use(operand.index);
+  for (const Operand& element : operand.elements) for_each_register(element, use);
+}
+
+}  // namespace
+
 bool writes_first_operand(const Instruction& instruction) {
   if (instruction.form == nullptr) return false;
   std::string_view contract = instruction.form->operands;
@@ -27,13 +33,6 @@ bool writes_first_operand(const Instruction& instruction) {
     contract.remove_prefix(bar + 1);
   }
 }
-
-void for_each_register(const Operand& operand, const auto& use) {
-  if (operand.kind == OperandKind::reg) use(operand.index);
-  for (const Operand& element : operand.elements) for_each_register(element, use);
-}
-
-}  // namespace
 
 std::vector<RegisterLifetime> find_lifetimes(const ptx::Function& function, const std::vector<BasicBlock>& blocks) {
   constexpr uint32_t kEverywhere = ptx::kNone - 1;

@@ -15,6 +15,9 @@ struct RegisterLifetime {
   bool block_local() const { return first != ptx::kNone; }
 };
 
+/// Whether operand 0 is written and not read, in every alternative of the form's contract.
+bool writes_first_operand(const ptx::Instruction& instruction);
+
 /// Per register of the function. Block-local means: the first instruction that names the register writes it in whatever
 /// lanes are active (no guard, no own operand), and no other block names it. Registers of asynchronous tensor-core
 /// operations are never block-local: they are read and written after their instruction.

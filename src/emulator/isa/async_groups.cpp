@@ -156,6 +156,10 @@ void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const Issue
   event.kind = description.kind;
   event.completion = description.completion;
   event.completion_target = description.completion_target;
+  if (description.completion == Completion::mbarrier) {
+    const auto barrier = cluster.async.mbarriers.find(description.completion_target);
+    if (barrier != cluster.async.mbarriers.end()) event.completion_phase = barrier->second.phases;
+  }
   event.source_space = description.source;
   event.destination_space = description.destination;
   event.reads = reads;

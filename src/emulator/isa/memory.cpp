@@ -268,7 +268,7 @@ HandlerPair pick_memory(unsigned memory_bits, bool is_signed, unsigned register_
 
 template <bool IsLoad>
 const Inst* observed(Warp& warp, const Inst& inst) {
-  observe_access(warp, inst, *static_cast<const MemoryOp*>(inst.extra));
+  observe_access(warp, inst, *static_cast<const MemoryOp*>(inst.extra), !IsLoad);
   return &inst + 1;
 }
 
@@ -319,7 +319,8 @@ void bind_access(Decoder& decoder, const ptx::Instruction& instruction, bool is_
   }
   const MemoryOp* kept = decoder.keep(op);
   if (decoder.observed() && op.space != StateSpace::param) {
-    Inst& watch = decoder.emit({&observed<true>, &observed<true>});
+    Inst& watch =
+        is_load ? decoder.emit({&observed<true>, &observed<true>}) : decoder.emit({&observed<false>, &observed<false>});
     watch.extra = kept;
   }
   const bool own_shared_space = op.space == StateSpace::shared || op.space == StateSpace::shared_cta;

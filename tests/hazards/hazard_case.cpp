@@ -114,7 +114,7 @@ Result<std::string> compile_variant(const HazardCase& hazard, bool faulty, const
   if (!source) return tl::unexpected(source.error());
   const auto header = base::read_file(hazard.path.parent_path().parent_path() / "ptx.cuh");
   if (!header) return tl::unexpected(header.error());
-  const auto toolkit = base::find_cuda_toolkit();
+  static const auto toolkit = base::find_cuda_toolkit();  // asks nvcc for its version
   if (!toolkit) return tl::unexpected(toolkit.error());
   base::Sha256 hash;
   hash.update_field(toolkit->version).update_field(*source).update_field(*header).update_field(hazard.path.string());

@@ -1,5 +1,5 @@
-// The buffer is filled again while the bulk store of its previous contents may still read it. The storing thread must
-// wait for the reads (wait_group.read) and tell the writers.
+// The buffer is filled again while the bulk store of its previous contents may still read it. A barrier is not
+// enough: before it the storing thread must wait for the reads (wait_group.read).
 // rule: async.overwritten
 /* launch
 block = 64
@@ -23,9 +23,7 @@ extern "C" __global__ void store_tiles(const uint32_t* in, uint32_t* out) {
       bulk_wait_read<0>();
 #endif
     }
-#ifndef FAULTY
     __syncthreads();
-#endif
   }
   if (threadIdx.x == 0) bulk_wait<0>();
 }

@@ -5,7 +5,7 @@
 block = 128
 argument = [
   {name = "a", type = "bf16", shape = [64, 64], fill = "identity"},
-  {name = "b", type = "bf16", shape = [2, 8, 64], fill = "index"},
+  {name = "b", type = "bf16", shape = [2, 8, 64], fill = "random"},
   {name = "out", type = "f32", shape = [2, 8, 64], output = true, expect = "argument:b"},
 ]
 */
@@ -29,8 +29,8 @@ extern "C" __global__ void __launch_bounds__(128) multiply(const uint16_t* a, co
 #ifndef FAULTY
     wgmma_wait<0>();
     pin(d[tile]);
-    __syncthreads();
 #endif
+    __syncthreads();
   }
   wgmma_wait<0>();
   pin(d[0]);

@@ -4,7 +4,7 @@
 block = 128
 argument = [
   {name = "a", type = "bf16", shape = [64, 64], fill = "identity"},
-  {name = "b", type = "bf16", shape = [8, 64], fill = "index"},
+  {name = "b", type = "bf16", shape = [8, 64], fill = "random"},
   {name = "a_map", tensor_map = "a", box = [64, 64], swizzle = 128},
   {name = "b_map", tensor_map = "b", box = [64, 8], swizzle = 128},
   {name = "first", type = "f32", shape = [8, 64], output = true, expect = "argument:b"},

@@ -6,7 +6,7 @@
 block = 128
 argument = [
   {name = "a", type = "bf16", shape = [64, 64], fill = "identity"},
-  {name = "b", type = "bf16", shape = [8, 64], fill = "index"},
+  {name = "b", type = "bf16", shape = [8, 64], fill = "random"},
   {name = "out", type = "f32", shape = [8, 64], output = true, expect = "argument:b"},
 ]
 */

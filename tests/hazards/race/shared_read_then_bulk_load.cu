@@ -13,18 +13,18 @@ argument = [
 
 extern "C" __global__ void stream_tiles(const uint32_t* in, uint32_t* out) {
   __shared__ alignas(128) uint32_t tile[128];
-  __shared__ uint64_t full;
+  __shared__ uint64_t full[4];
   if (threadIdx.x == 0) {
-    mbar_init(&full, 1);
+    for (int i = 0; i < 4; ++i) mbar_init(&full[i], 1);
     fence_mbarrier_init();
   }
   __syncthreads();
   for (int i = 0; i < 4; ++i) {
     if (threadIdx.x == 0) {
-      mbar_arrive_expect(&full, sizeof tile);
-      bulk_load(tile, in + i * 128, sizeof tile, &full);  // FAULT
+      mbar_arrive_expect(&full[i], sizeof tile);
+      bulk_load(tile, in + i * 128, sizeof tile, &full[i]);  // FAULT
     }
-    mbar_wait(&full, i & 1);
+    mbar_wait(&full[i], 0);
     out[i * 128 + threadIdx.x] = tile[threadIdx.x];  // OTHER
 #ifndef FAULTY
     __syncthreads();

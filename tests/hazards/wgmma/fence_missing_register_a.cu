@@ -3,7 +3,7 @@
 /* launch
 block = 128
 argument = [
-  {name = "b", type = "bf16", shape = [8, 64], fill = "index"},
+  {name = "b", type = "bf16", shape = [8, 64], fill = "random"},
   {name = "b_map", tensor_map = "b", box = [64, 8], swizzle = 128},
   {name = "one", type = "u32", value = 16256},
   {name = "out", type = "f32", shape = [8, 64], output = true, expect = "argument:b"},

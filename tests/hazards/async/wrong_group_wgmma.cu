@@ -24,6 +24,7 @@ extern "C" __global__ void __launch_bounds__(128)
   wgmma_fence();
   wgmma_tile(d0, a, b, false);
   wgmma_commit();
+  wgmma_fence();
   wgmma_tile(d1, a, b, false);  // OTHER
   wgmma_commit();
   wgmma_wait<1>();

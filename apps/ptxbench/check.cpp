@@ -14,14 +14,13 @@
 #include "base/process.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "check/watch.h"
+#include "check/check_launch.h"
 #include "commands.h"
 #include "cuda_shim/device_backend.h"
 #include "cuda_shim/host_process.h"
 #include "cuda_shim/program_check.h"
 #include "cuda_shim/server.h"
 #include "evaluation/evaluator.h"
-#include "launch/prepared_launch.h"
 #include "selection.h"
 
 namespace ptxbench::app {
@@ -29,6 +28,7 @@ namespace {
 
 using check::CheckFinding;
 using check::CheckReport;
+using check::PolicyRun;
 using check::Watch;
 using emulator::CompletionPolicy;
 
@@ -48,11 +48,6 @@ struct Options {
 };
 
 constexpr std::array<std::string_view, 5> kFileEndings{".cu", ".cuh", ".ptx", ".md", ".txt"};
-
-struct PolicyRun {
-  CompletionPolicy policy{};
-  std::uint64_t seed = 1;
-};
 
 Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
   std::vector<PolicyRun> runs;
@@ -82,49 +77,7 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
   if (!text) return tl::unexpected<Error>(text.error());
   const auto description = launch::parse(*text, options.launch);
   if (!description) return tl::unexpected<Error>(description.error());
-  for (const PolicyRun& run : runs) {
-    auto watch = start(options, run, {});
-    if (!watch) return tl::unexpected<Error>(watch.error());
-    emulator::Device& device = (*watch)->device();
-    const auto module = device.load_ptx(*ptx, options.file);
-    if (!module) return tl::unexpected<Error>(module.error());
-    const auto prepared = launch::PreparedLaunch::create(device, *module, *description);
-    if (!prepared) return tl::unexpected<Error>(prepared.error());
-    for (const launch::Argument& argument : description->arguments) {
-      if (!argument.output) continue;
-      for (const launch::NamedRange& range : prepared->ranges()) {
-        if (range.name != argument.name) continue;
-        (*watch)->checker().watch_output(range.name, range.address, range.bytes, launch::bytes_of(argument.type));
-      }
-    }
-    bool faulted = false;
-    for (std::uint32_t i = 0; i < description->repeat && !faulted; ++i) {
-      const auto launched = device.launch(prepared->request());
-      if (!launched) {
-        CheckFinding refused;
-        refused.rule = "launch.refused";
-        refused.message = launched.error().message;
-        (*watch)->add(std::move(refused));
-        faulted = true;
-        break;
-      }
-      (*watch)->add(*launched);
-      faulted = launched->fault.has_value();
-    }
-    if (!faulted) {
-      (*watch)->checker().finish_outputs();
-      const auto wrong = prepared->check_outputs();
-      if (!wrong) return tl::unexpected<Error>(wrong.error());
-      for (const launch::OutputMismatch& one : *wrong) {
-        CheckFinding finding;
-        finding.rule = "numeric.wrong-output";
-        finding.message = one.text();
-        (*watch)->add(std::move(finding));
-      }
-    }
-    (*watch)->finish(report);
-  }
-  return {};
+  return check::check_launch(*ptx, options.file, *description, runs, options.check, report);
 }
 
 // --- any CUDA program

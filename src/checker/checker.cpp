@@ -107,6 +107,12 @@ struct Output {
   uint64_t address = 0, bytes = 0;
   uint32_t element_bytes = 1;
   std::vector<bool> written;  ///< by byte
+  struct Writer {
+    Timeline timeline = 0;
+    uint32_t lane = 0, site = 0;
+    bool plain = false;
+  };
+  std::vector<Writer> writers;  ///< by element: the last thread that stored to it in this launch
 };
 
 struct Mbarrier {
@@ -146,6 +152,21 @@ struct WarpgroupIssue {
   unsigned warps = 0;
 };
 
+/// How a CTA of a cluster ends while others use its shared memory.
+struct CtaEnd {
+  struct Use {
+    uint32_t lanes = 0;
+    Time time = 0;
+    uint32_t site = 0;
+    uint64_t address = 0;
+  };
+  std::map<Timeline, Use> uses;  ///< the last use by each warp of another CTA
+  Knowledge known;               ///< to the threads that have exited
+  std::vector<uint32_t> live;    ///< by warp
+  uint32_t live_warps = 0;
+  uint32_t exit_site = 0;
+};
+
 struct Cluster {
   uint32_t index = 0;
   std::vector<WarpThreads> warps;
@@ -164,6 +185,7 @@ struct Cluster {
   std::map<uint32_t, WarpRegisters> registers;                                    ///< by warp
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
   std::unique_ptr<Shadow> shared;
+  std::vector<CtaEnd> ends;  ///< by rank
 };
 
 }  // namespace
@@ -190,6 +212,7 @@ class Checker::State {
     timeline_places_.assign(1, {});
     locations_.clear();
     handed_over_.clear();
+    for (Output& output : outputs_) std::fill(output.writers.begin(), output.writers.end(), Output::Writer{});
     fenced_[0].clear();
     fenced_[1].clear();
     last_cluster_ = nullptr;
@@ -240,6 +263,7 @@ class Checker::State {
 
   // --- accesses
   void access(const emulator::AccessEvent& event) {
+    last_issue_ = {};
     if (stopped_ || (event.space != Space::shared && event.space != Space::global)) return;
     Cluster& cluster = cluster_of(event.agent);
     WarpThreads& warp = warp_of(cluster, event.agent);
@@ -250,35 +274,59 @@ class Checker::State {
     const bool atomic = event.kind == emulator::AccessKind::atomic;
     const bool writes = event.kind != emulator::AccessKind::read;
     const bool reads = event.kind != emulator::AccessKind::write;
+    if (atomic && std::popcount(event.agent.lanes) > 1) {
+      // The lanes' read-modify-writes come one after another, and each continues what the one before released.
+      emulator::AccessEvent one = event;
+      for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+        one.agent.lanes = rest & (0u - rest);
+        access(one);
+      }
+      return;
+    }
     // What a strong read brings comes before the access itself.
     if (reach != Reach::none && reads) acquire_locations(event, warp, position, reach);
 
     Access access;
     access.timeline = warp.timeline();
-    access.time = warp.now();
+    access.time = warp.take();
     access.site = site_number(event.site);
     access.kind = atomic ? AccessKind::atomic : writes ? AccessKind::write : AccessKind::read;
+    if (shared && ctas_ > 1)
+      use_peer(cluster, event.agent, event.site, event.addresses[std::countr_zero(event.agent.lanes)]);
     access.reach = reach;
+    access.unit = static_cast<uint8_t>(std::min<uint32_t>(event.bytes, 255));
     access.read_only = event.proxy == emulator::Proxy::read_only;
     access.proxy = event.proxy == emulator::Proxy::async        ? ProxyKind::async
                    : event.proxy == emulator::Proxy::tensor_map ? ProxyKind::tensor_map
                                                                 : ProxyKind::generic;
+    pieces_.clear();
     warp.for_each_context(event.agent.lanes, [&](uint32_t lanes, const Knowledge& knowledge) {
       for (const bool unchanged : {false, true}) {
         const uint32_t some = lanes & (unchanged ? event.unchanged : ~event.unchanged);
         access.unchanged = unchanged;
-        if (some != 0) touch_lanes(shadow, {&knowledge, position}, access, some, event.addresses, event.bytes);
+        if (some != 0) cut({&knowledge, position}, access, some, event.addresses, event.bytes);
       }
     });
+    if (pieces_.size() == 1) {
+      const Piece& piece = pieces_.front();
+      shadow.touch(piece.context, piece.access, piece.address, piece.bytes);
+    } else {
+      for (const Shadow::Step step : {Shadow::Step::check, Shadow::Step::remember}) {
+        for (const Piece& piece : pieces_) shadow.touch(piece.context, piece.access, piece.address, piece.bytes, step);
+      }
+    }
+    if (!writes && !shared && !outputs_.empty()) forget_writers(event);
     if (writes && !shared) {
       for (uint32_t rest = event.agent.lanes; rest != 0 && !outputs_.empty(); rest &= rest - 1)
         mark_output(event.addresses[std::countr_zero(rest)], event.bytes);
+      if (!outputs_.empty()) mark_writers(event, warp, access.site, !atomic);
     }
     if (writes) publish_locations(event, warp, position, reach, atomic);
     bound_memory(cluster);
   }
 
   void fence(const emulator::FenceEvent& event) {
+    last_issue_ = {};
     Cluster& cluster = cluster_of(event.agent);
     WarpThreads& warp = warp_of(cluster, event.agent);
     const uint32_t lanes = event.agent.lanes;
@@ -315,6 +363,7 @@ class Checker::State {
   }
 
   void barrier(const emulator::BarrierEvent& event) {
+    last_issue_ = {};
     Cluster& cluster = cluster_of(event.agent);
     WarpThreads& warp = warp_of(cluster, event.agent);
     const uint32_t lanes = event.agent.lanes;
@@ -377,6 +426,7 @@ class Checker::State {
       barrier.ledger_phase = event.phase;
       barrier.expected = barrier.completed = 0;
     }
+    if (ctas_ > 1 && event.completed_by == 0) use_peer(cluster, event.agent, event.site, event.address);
     switch (event.action) {
       case MbarrierAction::invalidate:
         barrier.live = false;
@@ -467,6 +517,11 @@ class Checker::State {
       default:
         break;
     }
+    // One instruction of a whole warp that is the same for all lanes: the hardware executes it once.
+    IssueKey key{event.site.instruction, warp.timeline(), same_work(event)};
+    const bool repeated = key == last_issue_ && (last_issue_lanes_ & event.agent.lanes) == 0;
+    last_issue_lanes_ = repeated ? last_issue_lanes_ | event.agent.lanes : event.agent.lanes;
+    last_issue_ = key;
     std::vector<uint32_t>& numbers = cluster.operations[event.id];
     const auto enter = [&](uint64_t barrier) {
       if (event.completion == Completion::mbarrier) {
@@ -480,6 +535,7 @@ class Checker::State {
       return numbers.back();
     };
     access.operation = enter(event.completion_target);
+    if (repeated) return;
     access.lanes = event.agent.lanes;
     const bool by_lane = event.kind == AsyncKind::cp_async;
     const auto lane_of = [&](size_t i) {
@@ -537,6 +593,7 @@ class Checker::State {
   }
 
   void group_wait(const emulator::GroupWaitEvent& event) {
+    last_issue_ = {};
     Cluster& cluster = cluster_of(event.agent);
     WarpThreads& warp = warp_of(cluster, event.agent);
     const uint32_t index = warp_index(event.agent);
@@ -560,10 +617,14 @@ class Checker::State {
       case Completion::wgmma_group: {
         const uint32_t group = warpgroup_of(event.agent);
         auto& flying = cluster.registers[index].in_flight;
-        std::erase_if(flying, [&](const RegistersInFlight& one) { return one.committed && one.group <= event.group; });
+        if (!event.none) {
+          std::erase_if(flying,
+                        [&](const RegistersInFlight& one) { return one.committed && one.group <= event.group; });
+        }
         for (RegistersInFlight& one : flying) {
           if (!one.committed && one.waited_for == 0) one.waited_for = site_number(event.site);
         }
+        if (event.none) break;
         Knowledge news;
         // What the four warps knew when they issued: the hardware runs the operation when all have.
         for (auto it = cluster.wgmma_groups.lower_bound({group, 0});
@@ -582,6 +643,49 @@ class Checker::State {
       }
       default:
         break;
+    }
+  }
+
+  /// `agent` uses the shared memory of CTA `rank`.
+  void use_peer(Cluster& cluster, const Agent& agent, Site site, uint64_t address) {
+    const uint32_t rank = rank_of(address);
+    if (rank == agent.cta_rank || rank >= cluster.ends.size()) return;
+    CtaEnd& end = cluster.ends[rank];
+    const WarpThreads& warp = warp_of(cluster, agent);
+    if (end.live_warps == 0) {
+      report_exit(agent, site, address, end.exit_site);
+      return;
+    }
+    CtaEnd::Use& use = end.uses[warp.timeline()];
+    if (use.time != warp.now()) use.lanes = 0;
+    use = {use.lanes | agent.lanes, warp.now(), site_number(site), address};
+  }
+
+  void report_exit(const Agent& agent, Site site, uint64_t address, uint32_t exit_site) {
+    Finding found = finding("sync.exit", Severity::error, agent, site, Space::shared, address, 1);
+    found.party.what = "uses the shared memory of another CTA";
+    found.message = "nothing keeps the other CTA from exiting before its shared memory is used";
+    found.fix = "a cluster barrier after the last remote access, before any CTA of the cluster exits";
+    found.other = Party{sites_[exit_site], "exits", agent.cluster, rank_of(address), 0, 0};
+    add(std::move(found));
+  }
+
+  void end_lanes(Cluster& cluster, WarpThreads& warp, const Agent& agent, Site site) {
+    CtaEnd& end = cluster.ends[agent.cta_rank];
+    end.known.join(warp.publish(agent.lanes));
+    uint32_t& live = end.live[agent.warp];
+    live &= ~agent.lanes;
+    if (live != 0 || --end.live_warps != 0) return;
+    end.exit_site = site_number(site);
+    for (const auto& [timeline, use] : end.uses) {
+      if (end.known.seen.covers(timeline, use.lanes, use.time)) continue;
+      const Place& place = timeline_places_[timeline];
+      Agent user;
+      user.cluster = agent.cluster;
+      user.cta_rank = place.position.cta;
+      user.warp = place.warp;
+      user.lanes = use.lanes;
+      report_exit(user, sites_[use.site], use.address, end.exit_site);
     }
   }
 
@@ -640,10 +744,13 @@ class Checker::State {
       } else {
         found.other = Party{site, "exits", agent.cluster, agent.cta_rank, agent.warp, agent.lanes};
       }
+      if (!one.committed && one.waited_for != 0)
+        found.message = "a wgmma was never committed, so the wait that was executed does not cover it";
       add(std::move(found));
       break;
     }
     cluster.registers[index].in_flight.clear();
+    if (ctas_ > 1) end_lanes(cluster, warp, agent, site);
     for (uint32_t rest = agent.lanes; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(rest));
       warp.for_each_context(1u << lane, [&](uint32_t, const Knowledge& knowledge) {
@@ -654,7 +761,9 @@ class Checker::State {
   }
 
   void watch_output(std::string name, uint64_t address, uint64_t bytes, uint32_t element_bytes) {
-    outputs_.push_back({std::move(name), address, bytes, std::max(1u, element_bytes), std::vector<bool>(bytes, false)});
+    outputs_.push_back(
+        {std::move(name), address, bytes, std::max(1u, element_bytes), std::vector<bool>(bytes, false), {}});
+    outputs_.back().writers.resize(bytes / outputs_.back().element_bytes);
   }
 
   void finish_outputs() {
@@ -687,6 +796,21 @@ class Checker::State {
   std::vector<std::string> unknown;
 
  private:
+  struct IssueKey {
+    uint32_t instruction = 0;
+    Timeline warp = 0;
+    uint64_t work = 0;
+    bool operator==(const IssueKey&) const = default;
+  };
+  /// Equal for operations that move the same bytes to the same places.
+  static uint64_t same_work(const emulator::AsyncIssueEvent& event) {
+    uint64_t hash = event.completion_target * 0x9e3779b97f4a7c15ull + event.tensor_map;
+    for (const auto* ranges : {&event.reads, &event.writes}) {
+      for (const emulator::ByteRange& range : *ranges)
+        hash = (hash ^ range.address) * 0x9e3779b97f4a7c15ull + range.bytes;
+    }
+    return hash;
+  }
   static uint32_t rank_of(uint64_t shared_address) { return static_cast<uint32_t>(shared_address >> 24); }
   uint32_t warp_index(const Agent& agent) const { return agent.cta_rank * warps_per_cta_ + agent.warp; }
   uint32_t warpgroup_of(const Agent& agent) const {
@@ -705,6 +829,12 @@ class Checker::State {
           const Timeline timeline = new_timeline({agent.cluster, cta}, w);
           cluster->warps.emplace_back(timeline, w + 1 == warps_per_cta_ ? last_lanes_ : kAllLanes, Knowledge{});
         }
+      }
+      cluster->ends.resize(ctas_);
+      for (CtaEnd& end : cluster->ends) {
+        end.live.assign(warps_per_cta_, kAllLanes);
+        end.live.back() = last_lanes_;
+        end.live_warps = warps_per_cta_;
       }
       cluster->shared = std::make_unique<Shadow>(
           ShadowSpace::shared, operations_, [this](Timeline t) { return position_of(t); },
@@ -740,8 +870,7 @@ class Checker::State {
   }
 
   /// Splits a warp's access into runs of lanes with consecutive addresses, and lanes that share an address.
-  void touch_lanes(Shadow& shadow, const Context& context, Access access, uint32_t lanes, const uint64_t* addresses,
-                   uint32_t bytes) {
+  void cut(const Context& context, Access access, uint32_t lanes, const uint64_t* addresses, uint32_t bytes) {
     if (bytes == 0) return;
     const auto first = static_cast<unsigned>(std::countr_zero(lanes));
     bool all_same = true;
@@ -750,7 +879,7 @@ class Checker::State {
     if (all_same) {
       access.lanes = lanes;
       access.lane_shift = Access::kEveryLane;
-      shadow.touch(context, access, addresses[first], bytes);
+      pieces_.push_back({context, access, addresses[first], bytes});
       return;
     }
     const bool sliceable = std::has_single_bit(bytes) && bytes <= 32;
@@ -764,7 +893,7 @@ class Checker::State {
       if (count > 1 && addresses[lane] % bytes == 0) {
         access.first_lane = static_cast<int8_t>(lane);
         access.lane_shift = static_cast<uint8_t>(std::countr_zero(bytes));
-        shadow.touch(context, access, addresses[lane], bytes * count);
+        pieces_.push_back({context, access, addresses[lane], bytes * count});
         rest &= count == 32 ? 0u : ~(((1u << count) - 1u) << lane);
         continue;
       }
@@ -775,7 +904,7 @@ class Checker::State {
       }
       access.lanes = same;
       access.lane_shift = Access::kEveryLane;
-      shadow.touch(context, access, addresses[lane], bytes);
+      pieces_.push_back({context, access, addresses[lane], bytes});
       rest &= ~same;
     }
   }
@@ -991,6 +1120,46 @@ class Checker::State {
       }
     }
     mine.in_flight.push_back(std::move(issued));
+  }
+
+  void mark_writers(const emulator::AccessEvent& event, const WarpThreads& warp, uint32_t site, bool plain) {
+    for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      for (Output& output : outputs_) {
+        if (event.addresses[lane] < output.address || event.addresses[lane] >= output.address + output.bytes) continue;
+        const uint64_t first = (event.addresses[lane] - output.address) / output.element_bytes;
+        const uint64_t last = (event.addresses[lane] - output.address + event.bytes - 1) / output.element_bytes;
+        for (uint64_t e = first; e <= last && e < output.writers.size(); ++e) {
+          Output::Writer& writer = output.writers[e];
+          const bool other = writer.timeline != 0 && (writer.timeline != warp.timeline() || writer.lane != lane);
+          if (other && writer.plain && plain) {
+            Agent agent = event.agent;
+            agent.lanes = 1u << lane;
+            Finding found = finding("memory.doubly-written", Severity::note, agent, event.site, Space::global,
+                                    event.addresses[lane], event.bytes);
+            found.party.what = "writes again";
+            found.message = "an output element is written by more than one thread";
+            found.fix = "let one thread own each element";
+            found.other = party_of(writer.timeline, 1u << writer.lane, writer.site, "wrote it before");
+            add(std::move(found));
+          }
+          writer = {warp.timeline(), lane, site, plain};
+        }
+      }
+    }
+  }
+
+  /// A value that was read is built upon: what is written next is no second opinion.
+  void forget_writers(const emulator::AccessEvent& event) {
+    for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+      const uint64_t address = event.addresses[std::countr_zero(rest)];
+      for (Output& output : outputs_) {
+        if (address < output.address || address >= output.address + output.bytes) continue;
+        const uint64_t first = (address - output.address) / output.element_bytes;
+        const uint64_t last = (address - output.address + event.bytes - 1) / output.element_bytes;
+        for (uint64_t e = first; e <= last && e < output.writers.size(); ++e) output.writers[e] = {};
+      }
+    }
   }
 
   void mark_output(uint64_t address, uint64_t bytes) {
@@ -1302,8 +1471,17 @@ class Checker::State {
   std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
   std::vector<Output> outputs_;
   uint64_t serial_ = 0;
+  IssueKey last_issue_;
+  uint32_t last_issue_lanes_ = 0;
   std::set<std::tuple<uint32_t, uint32_t, unsigned>> handed_over_;
   std::map<std::tuple<std::string, uint64_t, uint64_t>, size_t> known_;
+  struct Piece {
+    Context context;
+    Access access;
+    uint64_t address = 0;
+    uint32_t bytes = 0;
+  };
+  std::vector<Piece> pieces_;  ///< of the access at hand
   uint64_t touches_ = 0;
   bool stopped_ = false;
 };

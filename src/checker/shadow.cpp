@@ -29,11 +29,11 @@ uint32_t Access::lanes_of(uint32_t mask) const {
   uint32_t result = 0;
   while (mask != 0) {
     const auto byte = static_cast<unsigned>(std::countr_zero(mask));
-    const unsigned unit = byte >> lane_shift;
-    result |= 1u << static_cast<unsigned>(first_lane + static_cast<int>(unit));
+    const unsigned slice = byte >> lane_shift;
+    result |= 1u << static_cast<unsigned>(first_lane + static_cast<int>(slice));
     const uint32_t width = 1u << lane_shift;
-    const uint32_t unit_bytes = width >= 32 ? 0xffffffffu : ((1u << width) - 1u) << (unit * width);
-    mask &= ~unit_bytes;
+    const uint32_t slice_bytes = width >= 32 ? 0xffffffffu : ((1u << width) - 1u) << (slice * width);
+    mask &= ~slice_bytes;
   }
   return result;
 }
@@ -60,7 +60,7 @@ Shadow::Sector& Shadow::sector_at(uint64_t address) {
   return last_page_->sectors[address / kSectorBytes % kPageSectors];
 }
 
-void Shadow::touch(const Context& context, Access access, uint64_t address, uint32_t bytes) {
+void Shadow::touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step) {
   const int lane0 = access.first_lane;
   for (uint64_t at = address, end = address + bytes; at < end;) {
     const uint64_t sector_begin = at / kSectorBytes * kSectorBytes;
@@ -73,17 +73,25 @@ void Shadow::touch(const Context& context, Access access, uint64_t address, uint
       access.first_lane = static_cast<int8_t>(lane0 + (from_start >> access.lane_shift));
       access.lanes = access.lanes_of(access.bytes);
     }
-    touch_sector(context, access, sector_at(at), sector_begin);
+    touch_sector(context, access, sector_at(at), sector_begin, step);
     at = stop;
   }
 }
 
-void Shadow::touch_sector(const Context& context, const Access& access, Sector& sector, uint64_t address) {
+void Shadow::touch_sector(const Context& context, const Access& access, Sector& sector, uint64_t address, Step step) {
   const auto visit = [&](Access& earlier) {
     const uint32_t common = earlier.bytes & access.bytes;
     if (common == 0) return;
-    if (check(context, earlier, access, address)) earlier.bytes &= ~common;
+    const bool superseded = check(context, earlier, access, address, step == Step::remember);
+    if (superseded && step != Step::check) earlier.bytes &= ~common;
   };
+  if (step == Step::check) {
+    for (unsigned i = 0; i < sector.count; ++i) visit(sector.accesses[i]);
+    if (sector.more != nullptr) {
+      for (Access& earlier : *sector.more) visit(earlier);
+    }
+    return;
+  }
   unsigned kept = 0;
   for (unsigned i = 0; i < sector.count; ++i) {
     visit(sector.accesses[i]);
@@ -141,8 +149,12 @@ bool Shadow::ordered(const Context& context, const Access& earlier, const Access
   return true;
 }
 
-bool Shadow::check(const Context& context, const Access& earlier, const Access& later, uint64_t address) {
+bool Shadow::check(const Context& context, const Access& earlier, const Access& later, uint64_t address, bool silent) {
   const uint32_t common = earlier.bytes & later.bytes;
+  // The lanes of one instruction: which of them comes last is not defined, and not for us to judge.
+  if (earlier.operation == 0 && later.operation == 0 && earlier.timeline == later.timeline &&
+      earlier.time == later.time)
+    return false;
   const bool both_read = !earlier.writes() && !later.writes();
   const bool is_ordered = ordered(context, earlier, later, common);
   // A read stays remembered beside reads that are not ordered after it.
@@ -151,6 +163,7 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
 
   bool other_space_fenced = false;
   const auto report = [&](Conflict conflict) {
+    if (silent) return;
     Report found;
     found.conflict = conflict;
     found.earlier = earlier;
@@ -170,7 +183,7 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
       report(later.writes() ? Conflict::in_flight_overwrite : Conflict::in_flight_read);
       return later.writes();
     }
-    if (earlier.reach != Reach::none && later.reach != Reach::none && earlier.bytes == later.bytes) {
+    if (earlier.reach != Reach::none && later.reach != Reach::none && earlier.unit == later.unit) {
       const Position from = position_of_(earlier.timeline);
       if (reaches(earlier.reach, from, context.position) && reaches(later.reach, context.position, from)) {
         return false;  // morally strong: no race, but no order either
@@ -183,7 +196,8 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
     report(would_be ? Conflict::scope : equal ? Conflict::equal_writes : Conflict::race);
     return later.writes();
   }
-  if (later.layout != 0 && earlier.layout != 0 && later.layout != earlier.layout && earlier.writes()) {
+  if (later.layout != 0 && earlier.layout != 0 && later.layout != earlier.layout && earlier.writes() &&
+      !later.writes()) {
     report(Conflict::layout);
   }
   if (later.proxy != ProxyKind::generic && earlier.proxy == ProxyKind::generic && earlier.writes()) {

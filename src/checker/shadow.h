@@ -55,6 +55,7 @@ struct Access {
   /// Lane of byte b: first_lane + (b >> lane_shift); kEveryLane: all `lanes` touch all bytes.
   int8_t first_lane = 0;
   uint8_t lane_shift = kEveryLane;
+  uint8_t unit = 0;  ///< bytes that one thread touches, if that matters (strong accesses)
   static constexpr uint8_t kEveryLane = 0xff;
 
   /// Lanes that touch some byte of `mask`.
@@ -99,9 +100,12 @@ class Shadow {
   Shadow(ShadowSpace space, const std::vector<Operation>& operations, std::function<Position(Timeline)> position_of,
          OnReport report);
 
+  /// Parts of one instruction may overlap, and the first to be remembered would hide what the others race with: then
+  /// all are checked first and remembered afterwards.
+  enum class Step : uint8_t { both, check, remember };
   /// Checks an access to [address, address + bytes) against what is known and remembers it. `access.bytes` is ignored;
   /// with a lane_shift, byte 0 of the range belongs to lane access.first_lane.
-  void touch(const Context& context, Access access, uint64_t address, uint32_t bytes);
+  void touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step = Step::both);
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
   /// Bytes of shadow state; the caller bounds it.
@@ -121,9 +125,9 @@ class Shadow {
     Sector sectors[kPageSectors];
   };
 
-  void touch_sector(const Context& context, const Access& access, Sector& sector, uint64_t address);
+  void touch_sector(const Context& context, const Access& access, Sector& sector, uint64_t address, Step step);
   /// Returns true if `earlier` needs no longer be kept for the bytes that both touch.
-  bool check(const Context& context, const Access& earlier, const Access& later, uint64_t address);
+  bool check(const Context& context, const Access& earlier, const Access& later, uint64_t address, bool silent);
   bool ordered(const Context& context, const Access& earlier, const Access& later, uint32_t bytes) const;
   Sector& sector_at(uint64_t address);
 
@@ -136,7 +140,7 @@ class Shadow {
   Page* last_page_ = nullptr;
   size_t overflow_bytes_ = 0;
   /// Accesses beyond this many in one sector push out the oldest: a race with those is then missed, never invented.
-  static constexpr size_t kMaxAccesses = 24;
+  static constexpr size_t kMaxAccesses = 256;
 };
 
 }  // namespace ptxbench::checker

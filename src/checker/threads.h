@@ -26,8 +26,10 @@ class WarpThreads {
   WarpThreads(Timeline timeline, uint32_t live, const Knowledge& initial);
 
   Timeline timeline() const { return timeline_; }
-  /// Epoch of accesses made now.
+  /// Epoch of what happens now.
   Time now() const { return now_; }
+  /// Epoch of one access; the next one has another, so that an instruction is told from its repetition.
+  Time take() { return now_++; }
 
   /// Calls use(class) for each class that has some of `lanes`; none of them has other lanes then.
   template <class Use>

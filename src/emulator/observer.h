@@ -153,6 +153,7 @@ struct GroupWaitEvent {
   Completion kind{};
   uint64_t group = 0;
   bool reads_only = false;
+  bool none = false;  ///< wgmma: the wait was executed, but no group was committed that it could cover
 };
 
 struct LaunchEvent {

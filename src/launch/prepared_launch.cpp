@@ -28,6 +28,16 @@ std::vector<std::byte> contents(const Argument& argument, const Fill& fill, uint
   return filled(argument.type, fill, argument.elements(), rows, columns, index);
 }
 
+/// Sizes and strides come from the description: their products may exceed 64 bits.
+uint64_t saturating_multiply(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
+}
+uint64_t saturating_add(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<uint64_t>::max() : sum;
+}
+
 std::string kind_name(const Argument& argument) {
   switch (argument.kind) {
     case ArgumentKind::memory:
@@ -183,17 +193,18 @@ Result<void> PreparedLaunch::encode_maps() {
     const TensorMapDescription& map = argument.map;
     const NamedRange& memory = *range_of(map.memory);
     std::vector<uint64_t> strides = map.stride;
-    uint64_t extent = map.size[0] * bytes_of(argument.type);
+    const uint64_t row_bytes = saturating_multiply(map.size[0], bytes_of(argument.type));
     if (strides.empty()) {
+      uint64_t packed = row_bytes;
       for (size_t d = 1; d < map.size.size(); ++d) {
-        strides.push_back(extent);
-        if (extent > memory.bytes) break;
-        extent *= map.size[d];
+        strides.push_back(packed);
+        packed = saturating_multiply(packed, map.size[d]);
       }
-    } else {
-      for (size_t d = 1; d < map.size.size(); ++d) extent = std::max(extent, strides[d - 1] * map.size[d]);
     }
-    if (map.size.size() != strides.size() + 1 || extent > memory.bytes) {
+    uint64_t last_row = 0;
+    for (size_t d = 1; d < map.size.size(); ++d)
+      last_row = saturating_add(last_row, saturating_multiply(strides[d - 1], map.size[d] - 1));
+    if (saturating_add(last_row, row_bytes) > memory.bytes) {
       return error(argument.line,
                    "tensor map '{}' describes more bytes than the {} of argument '{}'; reduce 'size' or 'stride'",
                    argument.name, memory.bytes, memory.name);

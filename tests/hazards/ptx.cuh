@@ -47,11 +47,10 @@ DEVICE bool mbar_test(uint64_t* bar, uint32_t parity) {
 DEVICE void mbar_wait(uint64_t* bar, uint32_t parity) {
   uint32_t done;
   do {
-    asm volatile(
-        "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-        : "=r"(done)
-        : "r"(smem(bar)), "r"(parity)
-        : "memory");
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+                 : "=r"(done)
+                 : "r"(smem(bar)), "r"(parity)
+                 : "memory");
   } while (done == 0);
 }
 /// The same with acquire semantics for the whole cluster: what remote arrivals release.

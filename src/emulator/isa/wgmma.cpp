@@ -242,12 +242,13 @@ const Inst* wait(Warp& warp, const Inst& inst) {
     if (warp.cluster->fault) return warp.leave(Stop::fault, nullptr);
     warp.wgmma.retired = end;
   }
-  if (Observer* observer = warp.cluster->launch->observer; observer != nullptr && end != 0) {
+  if (Observer* observer = warp.cluster->launch->observer; observer != nullptr) {
     GroupWaitEvent event;
     event.agent = agent_of(warp, kFullMask);
     event.site = site_of(warp, inst);
     event.kind = Completion::wgmma_group;
-    event.group = end - 1;
+    event.group = end != 0 ? end - 1 : 0;
+    event.none = end == 0;
     observer->on_group_wait(event);
   }
   return &inst + 1;

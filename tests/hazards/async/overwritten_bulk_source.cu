@@ -1,5 +1,5 @@
-// The buffer is filled again while the bulk store of its previous contents may still read it. A barrier is not
-// enough: before it the storing thread must wait for the reads (wait_group.read).
+// The buffer is filled again while the bulk store of its previous contents may still read it. A barrier is not enough:
+// before it the storing thread must wait for the reads (wait_group.read).
 // rule: async.overwritten
 /* launch
 block = 64

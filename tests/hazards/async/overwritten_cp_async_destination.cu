@@ -1,5 +1,5 @@
-// The padding behind the valid elements is stored while cp.async, issued for all threads, may still write there. Threads
-// in the padding must not copy.
+// The padding behind the valid elements is stored while cp.async, issued for all threads, may still write there.
+// Threads in the padding must not copy.
 // rule: async.overwritten
 /* launch
 block = 64

@@ -1,5 +1,5 @@
-// The consumers of a warp-specialised ring release a slot right after issuing the wgmma that reads it, so the producer's
-// next TMA load may overwrite the operand. The release must come after the wgmma wait.
+// The consumers of a warp-specialised ring release a slot right after issuing the wgmma that reads it, so the
+// producer's next TMA load may overwrite the operand. The release must come after the wgmma wait.
 // rule: async.overwritten
 /* launch
 block = 160

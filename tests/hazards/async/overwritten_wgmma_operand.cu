@@ -1,5 +1,5 @@
-// The next B tile is stored while the wgmma that reads the previous one is still in flight: the wait stands at the end of
-// the loop instead of before the store.
+// The next B tile is stored while the wgmma that reads the previous one is still in flight: the wait stands at the end
+// of the loop instead of before the store.
 // rule: async.overwritten
 /* launch
 block = 128

@@ -1,4 +1,5 @@
-// The thread exits with its bulk store in flight: the CTA's shared memory may be given away before the copy has read it.
+// The thread exits with its bulk store in flight: the CTA's shared memory may be given away before the copy has read
+// it.
 // rule: async.unfinished
 /* launch
 block = 64

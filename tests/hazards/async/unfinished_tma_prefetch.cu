@@ -1,5 +1,5 @@
-// The producer keeps two TMA loads ahead and issues them beyond the end too; the last two complete on barriers that nobody
-// waits for, maybe after the CTA has exited.
+// The producer keeps two TMA loads ahead and issues them beyond the end too; the last two complete on barriers that
+// nobody waits for, maybe after the CTA has exited.
 // rule: async.unfinished
 /* launch
 block = 32

@@ -1,4 +1,5 @@
-// A block barrier after the issue says nothing about the copy: its destination may be read only after the mbarrier wait.
+// A block barrier after the issue says nothing about the copy: its destination may be read only after the mbarrier
+// wait.
 // rule: async.unwaited-read
 /* launch
 block = 128

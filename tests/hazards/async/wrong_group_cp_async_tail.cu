@@ -1,5 +1,5 @@
-// A double-buffered loop waits until one group is left. In the last round no new group was committed, so the one left is
-// the tile about to be read. Committing an empty group keeps the count right.
+// A double-buffered loop waits until one group is left. In the last round no new group was committed, so the one left
+// is the tile about to be read. Committing an empty group keeps the count right.
 // rule: async.wrong-group
 /* launch
 block = 64

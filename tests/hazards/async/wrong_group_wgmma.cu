@@ -1,4 +1,5 @@
-// Two wgmma groups are in flight. wait_group 1 completes the first one; the accumulators of the second are used as well.
+// Two wgmma groups are in flight. wait_group 1 completes the first one; the accumulators of the second are used as
+// well.
 // rule: async.wrong-group or wgmma.in-flight
 /* launch
 block = 128

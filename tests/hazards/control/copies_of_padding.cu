@@ -1,5 +1,5 @@
-// Rows of 24 elements lie in slots of 32. The padding, which nobody wrote, is copied along and never looked at: a copy is
-// no use.
+// Rows of 24 elements lie in slots of 32. The padding, which nobody wrote, is copied along and never looked at: a copy
+// is no use.
 // rule: none
 /* launch
 block = 32

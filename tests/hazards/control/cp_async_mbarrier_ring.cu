@@ -1,5 +1,5 @@
-// A producer warp fills slots with cp.async and lets the copies arrive at the mbarrier themselves; the consumer reads the
-// slots with ordinary loads after the wait.
+// A producer warp fills slots with cp.async and lets the copies arrive at the mbarrier themselves; the consumer reads
+// the slots with ordinary loads after the wait.
 // rule: none
 /* launch
 block = 64

@@ -1,5 +1,5 @@
-// A kernel ready for programmatic dependent launch: every thread waits for the preceding grid before it touches its data,
-// and lets the next one start after its own stores.
+// A kernel ready for programmatic dependent launch: every thread waits for the preceding grid before it touches its
+// data, and lets the next one start after its own stores.
 // rule: none
 /* launch
 grid = 2

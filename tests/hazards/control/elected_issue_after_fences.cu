@@ -1,5 +1,5 @@
-// Each writer fences its own stores, a block barrier follows, and an elected thread, which has no fence of its own behind
-// the barrier, issues the TMA store.
+// Each writer fences its own stores, a block barrier follows, and an elected thread, which has no fence of its own
+// behind the barrier, issues the TMA store.
 // rule: none
 /* launch
 block = 128

@@ -1,5 +1,5 @@
-// A fence before a relaxed store of the flag, and a fence after the relaxed loads that see it, are as good as release and
-// acquire.
+// A fence before a relaxed store of the flag, and a fence after the relaxed loads that see it, are as good as release
+// and acquire.
 // rule: none
 /* launch
 grid = 2

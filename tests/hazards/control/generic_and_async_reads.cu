@@ -1,5 +1,5 @@
-// A tile that a copy brought is read by threads and, at the same time, by a TMA store. Two reads never conflict, whatever
-// their proxies.
+// A tile that a copy brought is read by threads and, at the same time, by a TMA store. Two reads never conflict,
+// whatever their proxies.
 // rule: none
 /* launch
 block = 128

@@ -1,5 +1,6 @@
-// CTA 0 multicasts tiles to a cluster of two; the consumers of both CTAs release the slot at CTA 0's barrier with a remote
-// arrive that names no scope, as CUTLASS writes it, and the producer waits without one. Both count as cluster scope.
+// CTA 0 multicasts tiles to a cluster of two; the consumers of both CTAs release the slot at CTA 0's barrier with a
+// remote arrive that names no scope, as CUTLASS writes it, and the producer waits without one. Both count as cluster
+// scope.
 // rule: none
 /* launch
 grid = 2

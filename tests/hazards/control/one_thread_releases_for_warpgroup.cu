@@ -1,5 +1,6 @@
 // After the wgmma wait one thread of the warpgroup releases the slot for all four warps, as CUTLASS does: on hardware a
-// warp's wait does not return before the whole operation is complete. Accepted practice rather than the letter of the ISA.
+// warp's wait does not return before the whole operation is complete. Accepted practice rather than the letter of the
+// ISA.
 // rule: none
 /* launch
 block = 160

@@ -1,4 +1,5 @@
-// Two warpgroups take turns with one shared tile, each waiting at its own named barrier until the other has arrived there.
+// Two warpgroups take turns with one shared tile, each waiting at its own named barrier until the other has arrived
+// there.
 // rule: none
 /* launch
 block = 256

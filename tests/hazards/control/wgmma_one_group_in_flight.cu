@@ -1,5 +1,5 @@
-// The multiplication of tile i overlaps with the release of tile i-1: wait_group 1 says that the older group has read its
-// operands. Groups that only add to the same accumulators need no fence in between.
+// The multiplication of tile i overlaps with the release of tile i-1: wait_group 1 says that the older group has read
+// its operands. Groups that only add to the same accumulators need no fence in between.
 // rule: none
 /* launch
 block = 160

@@ -1,4 +1,5 @@
-// setmaxnreg.dec to more registers than the launch bounds give each thread (168 of 384): the producer must give some up.
+// setmaxnreg.dec to more registers than the launch bounds give each thread (168 of 384): the producer must give some
+// up.
 // rule: launch.setmaxnreg (engine)
 /* launch
 block = 384

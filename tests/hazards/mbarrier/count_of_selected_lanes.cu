@@ -1,5 +1,5 @@
-// One lane arrives for all lanes of its warp that selected something. Where no lane did, it arrives with count zero, which
-// is not allowed; and the barrier must expect one arrival per warp.
+// One lane arrives for all lanes of its warp that selected something. Where no lane did, it arrives with count zero,
+// which is not allowed; and the barrier must expect one arrival per warp.
 // rule: mbarrier.count
 /* launch
 block = 64

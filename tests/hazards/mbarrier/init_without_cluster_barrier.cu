@@ -1,4 +1,5 @@
-// CTA 1 arrives at a barrier of CTA 0 after a barrier of its own block only; nothing says that CTA 0 has initialised it.
+// CTA 1 arrives at a barrier of CTA 0 after a barrier of its own block only; nothing says that CTA 0 has initialised
+// it.
 // rule: mbarrier.init-not-visible or mbarrier.uninitialised
 /* launch
 grid = 2

@@ -1,5 +1,5 @@
-// A slot is cleared with ordinary stores before a bulk copy fills it. The copy must not only come later: without a proxy
-// fence the zeros may land on top of the data.
+// A slot is cleared with ordinary stores before a bulk copy fills it. The copy must not only come later: without a
+// proxy fence the zeros may land on top of the data.
 // rule: proxy.async
 /* launch
 block = 128

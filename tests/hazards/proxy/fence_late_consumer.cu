@@ -1,5 +1,5 @@
-// One warpgroup writes the operands, the other multiplies. The fence is in the multiplying one, after the barrier, where
-// it is contested whether it covers the writers' stores.
+// One warpgroup writes the operands, the other multiplies. The fence is in the multiplying one, after the barrier,
+// where it is contested whether it covers the writers' stores.
 // rule: proxy.fence-late
 /* launch
 block = 256

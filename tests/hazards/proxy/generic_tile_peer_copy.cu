@@ -1,4 +1,5 @@
-// A CTA writes a tile and sends it to its peer's shared memory with a bulk copy, which reads it through the async proxy.
+// A CTA writes a tile and sends it to its peer's shared memory with a bulk copy, which reads it through the async
+// proxy.
 // rule: proxy.async
 /* launch
 grid = 2

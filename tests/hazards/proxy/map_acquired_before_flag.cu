@@ -1,5 +1,5 @@
-// CTA 0 publishes a tensor map and raises a flag. CTA 1 acquires the map before it has seen the flag, which acquires the
-// old one.
+// CTA 0 publishes a tensor map and raises a flag. CTA 1 acquires the map before it has seen the flag, which acquires
+// the old one.
 // rule: proxy.tensor-map or proxy.fence-early
 /* launch
 grid = 2

@@ -1,5 +1,5 @@
-// The block that draws the last ticket adds up all partial sums. Without __threadfence between a block's partial sum and
-// its ticket, the sum may not be visible yet.
+// The block that draws the last ticket adds up all partial sums. Without __threadfence between a block's partial sum
+// and its ticket, the sum may not be visible yet.
 // rule: race.global
 /* launch
 grid = 4

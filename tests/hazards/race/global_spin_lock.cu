@@ -1,5 +1,5 @@
-// A lock built from atomicCAS and atomicExch, which are relaxed: without fences after taking and before releasing it, it
-// does not order what it protects.
+// A lock built from atomicCAS and atomicExch, which are relaxed: without fences after taking and before releasing it,
+// it does not order what it protects.
 // rule: race.global
 /* launch
 grid = 4

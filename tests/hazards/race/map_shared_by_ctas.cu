@@ -1,5 +1,5 @@
-// Two CTAs keep their edited tensor maps in the same workspace slot (the class of NVIDIA/cutlass #3165): one replaces it
-// while the other's copy uses it. Each needs a slot of its own.
+// Two CTAs keep their edited tensor maps in the same workspace slot (the class of NVIDIA/cutlass #3165): one replaces
+// it while the other's copy uses it. Each needs a slot of its own.
 // rule: race.tensor-map
 /* launch
 grid = 2

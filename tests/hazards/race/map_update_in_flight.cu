@@ -1,5 +1,5 @@
-// For the next group the tensor map in the workspace is replaced while the TMA store of the previous group may still use
-// it (the class of NVIDIA/cutlass #2162). The store must have completed first.
+// For the next group the tensor map in the workspace is replaced while the TMA store of the previous group may still
+// use it (the class of NVIDIA/cutlass #2162). The store must have completed first.
 // rule: race.tensor-map
 /* launch
 block = 32

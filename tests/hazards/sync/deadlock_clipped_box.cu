@@ -1,5 +1,6 @@
-// The last box reaches beyond the tensor. A copy counts the whole box, zero fill included; announcing only the bytes inside
-// leaves the count below zero and the phase never ends. (Were more announced than come, it would not end either.)
+// The last box reaches beyond the tensor. A copy counts the whole box, zero fill included; announcing only the bytes
+// inside leaves the count below zero and the phase never ends. (Were more announced than come, it would not end
+// either.)
 // rule: sync.deadlock or mbarrier.tx-mismatch
 /* launch
 block = 32

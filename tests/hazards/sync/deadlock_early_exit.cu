@@ -1,5 +1,5 @@
-// Warps without rows return before they have released the slot; the barrier still counts their arrival, and the producer
-// waits for ever.
+// Warps without rows return before they have released the slot; the barrier still counts their arrival, and the
+// producer waits for ever.
 // rule: sync.deadlock
 /* launch
 block = 128

@@ -1,5 +1,5 @@
-// The producer's first wait for an empty slot uses the consumer's parity. No slot was ever released, so it waits for ever;
-// the opposite parity returns at once on a fresh barrier.
+// The producer's first wait for an empty slot uses the consumer's parity. No slot was ever released, so it waits for
+// ever; the opposite parity returns at once on a fresh barrier.
 // rule: sync.deadlock
 /* launch
 block = 64

@@ -1,5 +1,5 @@
-// A CTA may exit while its peer still reads its shared memory, which then no longer exists. A last cluster barrier keeps
-// it alive.
+// A CTA may exit while its peer still reads its shared memory, which then no longer exists. A last cluster barrier
+// keeps it alive.
 // rule: sync.exit
 /* launch
 grid = 2

@@ -1,5 +1,5 @@
-// The tensor map is a plain by-value parameter. Taking its address makes the compiler copy it to local memory, where the
-// copy engine cannot read it. __grid_constant__ keeps it where it is.
+// The tensor map is a plain by-value parameter. Taking its address makes the compiler copy it to local memory, where
+// the copy engine cannot read it. __grid_constant__ keeps it where it is.
 // rule: tma.tensor-map
 /* launch
 block = 32

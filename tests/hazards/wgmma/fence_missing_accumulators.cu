@@ -1,5 +1,5 @@
-// The accumulators are set by ordinary instructions before the first wgmma, which adds to them; wgmma.fence must stand in
-// between.
+// The accumulators are set by ordinary instructions before the first wgmma, which adds to them; wgmma.fence must stand
+// in between.
 // rule: wgmma.fence
 /* launch
 block = 128

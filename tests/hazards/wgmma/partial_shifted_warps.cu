@@ -1,5 +1,5 @@
-// Warp 0 produces and warps 1 to 4 multiply, but a warpgroup starts at a multiple of four warps. The producer must be the
-// last warp.
+// Warp 0 produces and warps 1 to 4 multiply, but a warpgroup starts at a multiple of four warps. The producer must be
+// the last warp.
 // rule: wgmma.partial
 /* launch
 block = 160

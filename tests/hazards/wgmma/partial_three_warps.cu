@@ -1,5 +1,5 @@
-// Only three warps of the warpgroup have rows to compute, and the fourth skips wgmma. It is one operation of four warps:
-// all must execute it.
+// Only three warps of the warpgroup have rows to compute, and the fourth skips wgmma. It is one operation of four
+// warps: all must execute it.
 // rule: wgmma.partial
 /* launch
 block = 128

@@ -1,0 +1,66 @@
+#include "check/check_launch.h"
+
+#include "launch/prepared_launch.h"
+
+namespace ptxbench::check {
+namespace {
+
+void watch_outputs(Watch& watch, const launch::PreparedLaunch& prepared) {
+  for (const launch::Argument& argument : prepared.description().arguments) {
+    if (!argument.output) continue;
+    for (const launch::NamedRange& range : prepared.ranges()) {
+      if (range.name != argument.name) continue;
+      watch.checker().watch_output(range.name, range.address, range.bytes, launch::bytes_of(argument.type));
+    }
+  }
+}
+
+/// False: the kernel did not get to its end.
+bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
+  for (uint32_t i = 0; i < prepared.description().repeat; ++i) {
+    const auto launched = watch.device().launch(prepared.request());
+    if (!launched) {
+      CheckFinding refused;
+      refused.rule = "launch.refused";
+      refused.message = launched.error().message;
+      watch.add(std::move(refused));
+      return false;
+    }
+    watch.add(*launched);
+    if (launched->fault) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<void> check_launch(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
+                          const std::vector<PolicyRun>& runs, const CheckOptions& options, CheckReport& report) {
+  for (const PolicyRun& run : runs) {
+    CheckOptions with_seed = options;
+    with_seed.seed = run.seed;
+    auto watch = Watch::start(with_seed, run.policy, {});
+    if (!watch) return tl::unexpected<Error>(watch.error());
+    emulator::Device& device = (*watch)->device();
+    const auto module = device.load_ptx(ptx, name);
+    if (!module) return tl::unexpected<Error>(module.error());
+    const auto prepared = launch::PreparedLaunch::create(device, *module, description);
+    if (!prepared) return tl::unexpected<Error>(prepared.error());
+    watch_outputs(**watch, *prepared);
+    if (launch_all(**watch, *prepared)) {
+      (*watch)->checker().finish_outputs();
+      const auto wrong = prepared->check_outputs();
+      if (!wrong) return tl::unexpected<Error>(wrong.error());
+      for (const launch::OutputMismatch& one : *wrong) {
+        CheckFinding finding;
+        finding.rule = "numeric.wrong-output";
+        finding.message = one.text();
+        (*watch)->add(std::move(finding));
+      }
+    }
+    (*watch)->finish(report);
+  }
+  return {};
+}
+
+}  // namespace ptxbench::check

@@ -1,6 +1,6 @@
 // A tile is loaded by TMA, changed in place by the threads and stored by TMA. The wait covers the way from the load to
 // the threads; the way from their stores to the TMA store needs a proxy fence.
-// rule: proxy.async
+// rule: proxy.async or proxy.fence-early
 /* launch
 block = 128
 argument = [

@@ -1294,6 +1294,8 @@ class Checker::State {
           break;
         }
         rule = unfenced_rule(space, report);
+        // Both Triton and CUTLASS feed wgmma through cp.async without a fence; the ISA asks for one.
+        if (earlier.operation != 0) severity = options_.pedantic ? Severity::warning : Severity::note;
         message =
             rule == "proxy.fence-space" ? "a proxy fence lies between these generic writes and the operation, but it "
                                           "names another state space"

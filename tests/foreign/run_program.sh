@@ -2,6 +2,7 @@
 # A CUDA program built on foreign headers. Usage:
 #   run_program.sh build NAME SOURCE.cu [nvcc options]     compiles, unless the same has been compiled before
 #   run_program.sh run NAME PTXBENCH                       runs it on the emulated GPU
+#   run_program.sh check NAME PTXBENCH                     the same under the hazard checker, which must find nothing
 # Programs lie in .cache/foreign, where the tag beside each is a digest of source, options and versions.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -33,5 +34,8 @@ case $action in
   run)
     exec "$1" emulate --timeout 300 -- "$CACHE/$name"
     ;;
-  *) echo "unknown action $action (build, run)" >&2; exit 2 ;;
+  check)
+    exec "$1" check --timeout 300 -- "$CACHE/$name"
+    ;;
+  *) echo "unknown action $action (build, run, check)" >&2; exit 2 ;;
 esac

@@ -28,7 +28,7 @@ T value_of(Result<T> result) {
   return std::move(*result);
 }
 
-void check(const Result<void>& result) {
+void require(const Result<void>& result) {
   if (!result) throw std::runtime_error(result.error().message);
 }
 
@@ -79,10 +79,31 @@ std::vector<double> normal(size_t count, uint32_t seed) {
 }
 
 TritonProgram::TritonProgram(const std::string& name) {
-  emulator::DeviceOptions options;
-  options.instruction_budget = 500'000'000;  // a hang ends soon
-  device_ = value_of(emulator::Device::create(std::move(options)));
+  constexpr uint64_t kBudget = 500'000'000;  // a hang ends soon
+  if (const char* policy = std::getenv("PTXBENCH_FOREIGN_CHECK"); policy != nullptr) {
+    check::CheckOptions options;
+    options.instruction_budget = kBudget;
+    const bool lazy = std::string(policy) == "lazy";
+    watch_ = value_of(
+        check::Watch::start(options, lazy ? emulator::CompletionPolicy::lazy : emulator::CompletionPolicy::eager, {}));
+    device_ = &watch_->device();
+  } else {
+    emulator::DeviceOptions options;
+    options.instruction_budget = kBudget;
+    own_ = value_of(emulator::Device::create(std::move(options)));
+    device_ = own_.get();
+  }
   load(name);
+}
+
+TritonProgram::~TritonProgram() {
+  if (watch_ == nullptr) return;
+  check::CheckReport report;
+  watch_->finish(report);
+  EXPECT_EQ(report.verdict(), races_ ? check::Verdict::hazardous : check::Verdict::clean) << check::to_text(report);
+  for (const check::CheckFinding& finding : report.findings) {
+    EXPECT_TRUE(!races_ || finding.rule.starts_with("race.")) << check::to_text(report);
+  }
 }
 
 void TritonProgram::load(const std::string& name) {
@@ -97,11 +118,11 @@ void TritonProgram::load(const std::string& name) {
 uint64_t TritonProgram::upload(std::span<const std::byte> bytes) {
   const uint64_t address =
       value_of(device_->memory().allocate(bytes.size(), emulator::AllocationKind::device, "tensor"));
-  check(device_->write(address, bytes));
+  require(device_->write(address, bytes));
   return address;
 }
 
-void TritonProgram::download(uint64_t address, std::span<std::byte> bytes) { check(device_->read(address, bytes)); }
+void TritonProgram::download(uint64_t address, std::span<std::byte> bytes) { require(device_->read(address, bytes)); }
 
 void TritonProgram::add_descriptor(Arguments& arguments, size_t index, uint64_t address, uint64_t rows,
                                    uint64_t columns) {
@@ -114,8 +135,8 @@ void TritonProgram::add_descriptor(Arguments& arguments, size_t index, uint64_t 
   const uint64_t dims[2] = {columns, rows}, strides[1] = {columns * element};
   const uint32_t box[2] = {block.at(1), block.at(0)}, steps[2] = {1, 1};
   alignas(64) emulator::TensorMap map;
-  check(emulator::encode_tiled(&map, kBf16, 2, address, dims, strides, box, steps, 0,
-                               wanted.at("swizzle").get<uint32_t>(), 0, 0));
+  require(emulator::encode_tiled(&map, kBf16, 2, address, dims, strides, box, steps, 0,
+                                 wanted.at("swizzle").get<uint32_t>(), 0, 0));
   arguments << map << static_cast<uint32_t>(rows) << static_cast<uint32_t>(columns) << columns << uint64_t{1};
 }
 

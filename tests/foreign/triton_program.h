@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "check/watch.h"
 #include "emulator/device.h"
 
 namespace ptxbench::foreign {
@@ -45,6 +46,7 @@ class Arguments {
 class TritonProgram {
  public:
   explicit TritonProgram(const std::string& name);
+  ~TritonProgram();
 
   /// Loads one more kernel on the same device and makes it the one that run() launches.
   void load(const std::string& name);
@@ -62,13 +64,19 @@ class TritonProgram {
   /// A tensor map of a row-major matrix, with the box and swizzle that the compiler asked for its `index`th descriptor,
   /// and the shape and strides that follow it in the parameter list.
   void add_descriptor(Arguments& arguments, size_t index, uint64_t address, uint64_t rows, uint64_t columns);
+  /// The program has a race of its own, which the checker must find.
+  void expect_a_race() { races_ = true; }
   emulator::LaunchReport run(uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, const Arguments& arguments);
 
  private:
   uint64_t upload(std::span<const std::byte> bytes);
   void download(uint64_t address, std::span<std::byte> bytes);
 
-  std::unique_ptr<emulator::Device> device_;
+  bool races_ = false;
+  /// With PTXBENCH_FOREIGN_CHECK in the environment the kernels run under the hazard checker, which must find nothing.
+  std::unique_ptr<check::Watch> watch_;
+  std::unique_ptr<emulator::Device> own_;
+  emulator::Device* device_ = nullptr;
   emulator::FunctionId function_;
   base::Json description_;
 };

@@ -307,9 +307,8 @@ class Checker::State {
         if (some != 0) cut({&knowledge, position}, access, some, event.addresses, event.bytes);
       }
     });
-    if (pieces_.size() == 1) {
-      const Piece& piece = pieces_.front();
-      shadow.touch(piece.context, piece.access, piece.address, piece.bytes);
+    if (pieces_.size() == 1 || disjoint(event)) {
+      for (const Piece& piece : pieces_) shadow.touch(piece.context, piece.access, piece.address, piece.bytes);
     } else {
       for (const Shadow::Step step : {Shadow::Step::check, Shadow::Step::remember}) {
         for (const Piece& piece : pieces_) shadow.touch(piece.context, piece.access, piece.address, piece.bytes, step);
@@ -907,6 +906,17 @@ class Checker::State {
       pieces_.push_back({context, access, addresses[lane], bytes});
       rest &= ~same;
     }
+  }
+
+  /// Lanes in order touch bytes in order: no two of them the same ones.
+  static bool disjoint(const emulator::AccessEvent& event) {
+    uint64_t end = 0;
+    for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+      const uint64_t address = event.addresses[std::countr_zero(rest)];
+      if (address < end) return false;
+      end = address + event.bytes;
+    }
+    return true;
   }
 
   // --- strong locations

@@ -25,7 +25,12 @@ bool reaches(Reach reach, const Position& from, const Position& to) {
 
 uint32_t Access::lanes_of(uint32_t mask) const {
   mask &= bytes;
+  if (mask == bytes) return lanes;
   if (lane_shift == kEveryLane) return mask != 0 ? lanes : 0;
+  return lanes_by_place(mask);
+}
+
+uint32_t Access::lanes_by_place(uint32_t mask) const {
   uint32_t result = 0;
   while (mask != 0) {
     const auto byte = static_cast<unsigned>(std::countr_zero(mask));
@@ -71,7 +76,7 @@ void Shadow::touch(const Context& context, Access access, uint64_t address, uint
       // Lanes are counted from the sector's first byte, which may lie before the range.
       const auto from_start = static_cast<int64_t>(sector_begin) - static_cast<int64_t>(address);
       access.first_lane = static_cast<int8_t>(lane0 + (from_start >> access.lane_shift));
-      access.lanes = access.lanes_of(access.bytes);
+      access.lanes = access.lanes_by_place(access.bytes);
     }
     touch_sector(context, access, sector_at(at), sector_begin, step);
     at = stop;
@@ -83,7 +88,10 @@ void Shadow::touch_sector(const Context& context, const Access& access, Sector& 
     const uint32_t common = earlier.bytes & access.bytes;
     if (common == 0) return;
     const bool superseded = check(context, earlier, access, address, step == Step::remember);
-    if (superseded && step != Step::check) earlier.bytes &= ~common;
+    if (!superseded || step == Step::check) return;
+    earlier.bytes &= ~common;
+    if (earlier.bytes != 0 && earlier.lane_shift != Access::kEveryLane)
+      earlier.lanes = earlier.lanes_by_place(earlier.bytes);
   };
   if (step == Step::check) {
     for (unsigned i = 0; i < sector.count; ++i) visit(sector.accesses[i]);
@@ -131,13 +139,14 @@ bool Shadow::ordered(const Context& context, const Access& earlier, const Access
            knowledge.seen.covers(writes ? operation.writes_on : operation.reads_on,
                                  operation.per_lane ? earlier.lanes_of(bytes) : kAllLanes, at);
   }
-  if (knowledge.seen.covers(earlier.timeline, earlier.lanes_of(bytes), earlier.time)) return true;
-  if (earlier.timeline != later.timeline || later.operation != 0) return false;
   // Lanes of one warp: what a lane did itself comes before. The same shape at the same place means the same lanes.
-  if (earlier.lane_shift != Access::kEveryLane && earlier.lane_shift == later.lane_shift &&
+  const bool same_warp = earlier.timeline == later.timeline && later.operation == 0;
+  if (same_warp && earlier.lane_shift != Access::kEveryLane && earlier.lane_shift == later.lane_shift &&
       earlier.first_lane == later.first_lane) {
     return true;
   }
+  if (knowledge.seen.covers(earlier.timeline, earlier.lanes_of(bytes), earlier.time)) return true;
+  if (!same_warp) return false;
   for (uint32_t rest = bytes; rest != 0; rest &= rest - 1) {
     const uint32_t byte = rest & (0u - rest);
     const uint32_t before = earlier.lanes_of(byte), after = later.lanes_of(byte);

@@ -58,8 +58,9 @@ struct Access {
   uint8_t unit = 0;  ///< bytes that one thread touches, if that matters (strong accesses)
   static constexpr uint8_t kEveryLane = 0xff;
 
-  /// Lanes that touch some byte of `mask`.
+  /// Lanes that touch some byte of `mask`. `lanes` holds those of all `bytes`.
   uint32_t lanes_of(uint32_t mask) const;
+  uint32_t lanes_by_place(uint32_t mask) const;  ///< for a lane_shift
   bool writes() const { return kind != AccessKind::read; }
 };
 

@@ -79,6 +79,8 @@ function(ptxbench_add_test)
     set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
     return()
   endif()
+  # The generated script would take a list apart.
+  string(REPLACE ";" "\\;" labels "${ARG_LABELS}")
   gtest_discover_tests(${ARG_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
+    PROPERTIES LABELS "${labels}" ${ARG_PROPERTIES})
 endfunction()

@@ -55,7 +55,7 @@ Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
   if (!runs.empty()) return runs;
   for (const std::string& name : options.policies) {
     const auto policy = parse_completion(name);
-    if (!policy) return tl::unexpected<Error>(policy.error());
+    if (!policy) return input_error("--policies {}: a list of eager, lazy and random", name);
     runs.push_back({*policy, options.check.seed});
   }
   return runs;
@@ -167,10 +167,7 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
     if (!evaluation) return tl::unexpected<Error>(evaluation.error());
     for (const evaluation::Finding& found : evaluation->findings) {
       // What stopped a kernel came with its launch already.
-      const bool known = std::any_of(report.findings.begin(), report.findings.end(), [&](const CheckFinding& other) {
-        return other.rule == found.rule && other.location.ptx_line == found.place.ptx_line;
-      });
-      if (!known) (*watch)->add(from_evaluation(found));
+      if (!(*watch)->has(found.rule, found.place.ptx_line)) (*watch)->add(from_evaluation(found));
     }
     (*watch)->finish(report);
     if (evaluation->stages[0].status != evaluation::Status::passed) break;  // it does not compile: once is enough
@@ -231,6 +228,8 @@ Result<ExitCode> run(const Options& options) {
   }
   const auto runs = policy_runs(options);
   if (!runs) return tl::unexpected<Error>(runs.error());
+  if (options.json == "-" && options.sarif == "-")
+    return input_error("--json - and --sarif - cannot both have the output");
   CheckReport report;
   const auto done = !options.program.empty() ? check_program(options, *runs, report)
                     : is_ptx                 ? check_ptx(options, *runs, report)
@@ -286,8 +285,11 @@ void add_check(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--replay", options->replay, "Only the random policy, with this seed (repeatable)");
   command->add_flag("--pedantic", options->check.pedantic, "Contested notes count as warnings");
   command->add_option("--threads", options->check.threads, "Threads of the emulator (default: all cores)");
-  command->add_option("--instructions", options->check.instruction_budget, "Warp instructions one launch may execute");
-  command->add_option("--timeout", options->timeout_seconds, "Stop a program after this many seconds");
+  command->add_option("--instructions", options->check.instruction_budget, "Warp instructions one launch may execute")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--timeout", options->timeout_seconds, "Stop a program after this many seconds")
+      ->check(CLI::PositiveNumber);
   command->add_option("--json", options->json,
                       "Write the report of schema ptxbench.check/1 to this file (- for output)");
   command->add_option("--sarif", options->sarif, "Write SARIF 2.1.0 to this file (- for output)");

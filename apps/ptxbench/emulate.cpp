@@ -31,7 +31,7 @@ struct EmulateOptions {
   std::string schedule = "eager";
   std::string tensor_cores = "fast";
   uint64_t seed = 1;
-  uint64_t instruction_budget = 0;
+  uint64_t instruction_budget = 20'000'000'000;
   bool quiet = false;
 };
 
@@ -102,7 +102,7 @@ Result<ExitCode> emulate(const EmulateOptions& options) {
                               : options.schedule == "random" ? emulator::CompletionPolicy::random
                                                              : emulator::CompletionPolicy::eager;
   device_options.exact_tensor_cores = options.tensor_cores == "exact";
-  if (options.instruction_budget != 0) device_options.instruction_budget = options.instruction_budget;
+  device_options.instruction_budget = options.instruction_budget;
   device_options.print = [output](std::string_view text) { output->append(text); };
   auto device = emulator::Device::create(std::move(device_options));
   if (!device) return tl::unexpected<Error>(device.error());
@@ -161,7 +161,8 @@ void add_emulate(CLI::App& app, ExitCode& exit_code) {
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of the random schedule")->capture_default_str();
   command->add_option("--instructions", options->instruction_budget, "Warp instructions one launch may execute")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_flag("--quiet", options->quiet, "Print no line about the run unless something is wrong");
   command->add_option("program", options->argv, "The program and its arguments, after --")->required()->expected(-1);
   command->footer(

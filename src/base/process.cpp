@@ -461,7 +461,7 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(drain_end - Clock::now());
     drain(out.read, result.stdout_text, options.max_stdout_bytes, result.stdout_truncated);
     drain(err.read, result.stderr_text, options.max_stderr_bytes, result.stderr_truncated);
-    if (left.count() <= 0) break;
+    if (left.count() <= 0 || (!out.read.is_open() && !err.read.is_open())) break;
     std::array<pollfd, 2> polled = {{{out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
     ::poll(polled.data(), polled.size(), static_cast<int>(left.count()));
   }

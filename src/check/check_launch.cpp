@@ -1,6 +1,9 @@
 #include "check/check_launch.h"
 
+#include <fmt/format.h>
+
 #include "launch/prepared_launch.h"
+#include "ptx/module.h"
 
 namespace ptxbench::check {
 namespace {
@@ -44,6 +47,9 @@ Result<void> check_launch(std::string_view ptx, const std::string& name, const l
     emulator::Device& device = (*watch)->device();
     const auto module = device.load_ptx(ptx, name);
     if (!module) return tl::unexpected<Error>(module.error());
+    if (const std::string target = device.module(*module)->target; target.starts_with("sm_1")) {
+      (*watch)->add_unknown(fmt::format("the module is for {}, the emulated GPU is an sm_90a", target));
+    }
     const auto prepared = launch::PreparedLaunch::create(device, *module, description);
     if (!prepared) return tl::unexpected<Error>(prepared.error());
     watch_outputs(**watch, *prepared);

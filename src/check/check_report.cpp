@@ -87,11 +87,15 @@ std::string Location::text() const {
 
 Location locate(const emulator::CodePlace& place, const checker::Party* party, const uint32_t cta[3]) {
   Location location;
-  location.file = place.file;
+  // A candidate is compiled as kernel.cu in a folder nobody knows.
+  const auto name = [](const std::string& file) {
+    return file.ends_with("/kernel.cu") ? std::string("kernel.cu") : file;
+  };
+  location.file = name(place.file);
   location.line = place.line;
   location.ptx_line = place.ptx_line;
   location.instruction = place.instruction;
-  location.called_from = place.called_from;
+  for (const auto& [file, line] : place.called_from) location.called_from.emplace_back(name(file), line);
   if (party != nullptr) {
     location.what = party->what;
     location.thread =
@@ -204,7 +208,7 @@ std::string to_text(const CheckReport& report) {
       lead = "    ";
     }
     if (!one.address.empty()) out += fmt::format("  bytes  {}\n", one.address);
-    place("at", one.location);
+    if (one.location.ptx_line != 0 || one.location.line != 0) place("at", one.location);
     if (one.has_other) place("after", one.other);
     if (!one.fix.empty()) out += fmt::format("  fix    {}\n", one.fix);
     const bool everywhere = one.policies.size() == report.policies.size();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ptxbench::check {
 namespace {
 
@@ -47,7 +49,7 @@ Result<std::unique_ptr<Watch>> Watch::start(const CheckOptions& options, emulato
   device_options.seed = options.seed;
   device_options.observer = watch->checker_.get();
   device_options.print = std::move(print);
-  if (options.instruction_budget != 0) device_options.instruction_budget = options.instruction_budget;
+  device_options.instruction_budget = options.instruction_budget;
   auto device = emulator::Device::create(std::move(device_options));
   if (!device) return tl::unexpected<Error>(device.error());
   watch->device_ = std::move(*device);
@@ -116,6 +118,11 @@ void Watch::add(const emulator::LaunchReport& launch) {
     unknown_.insert(fmt::format("only {} of {} clusters of {} were run", launch.clusters_run, launch.clusters_total,
                                 launch.kernel));
   }
+}
+
+bool Watch::has(std::string_view rule, uint32_t ptx_line) const {
+  const auto same = [&](const CheckFinding& one) { return one.rule == rule && one.location.ptx_line == ptx_line; };
+  return std::any_of(extra_.begin(), extra_.end(), same) || std::any_of(named_.begin(), named_.end(), same);
 }
 
 void Watch::finish(CheckReport& report) {

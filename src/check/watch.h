@@ -14,7 +14,7 @@ struct CheckOptions {
   bool pedantic = false;
   uint64_t seed = 1;  ///< of the random policy
   unsigned threads = 0;
-  uint64_t instruction_budget = 0;  ///< warp instructions per launch; 0: the device's own
+  uint64_t instruction_budget = 5'000'000'000;  ///< warp instructions per launch
 };
 
 /// A device under the checker's eyes, for one run under one completion policy. The caller loads and launches; what is
@@ -32,6 +32,8 @@ class Watch {
   /// A launch returned this.
   void add(const emulator::LaunchReport& launch);
   void add(CheckFinding finding) { extra_.push_back(std::move(finding)); }
+  /// Whether a finding of this rule at this PTX line was added in this run.
+  bool has(std::string_view rule, uint32_t ptx_line) const;
   void add_unknown(std::string reason) { unknown_.insert(std::move(reason)); }
   /// Ends the run and adds what it found to the report.
   void finish(CheckReport& report);

@@ -68,7 +68,7 @@ Result<HostOutcome> run_host_process(const HostRequest& request) {
       options.environment["LD_PRELOAD"] = joined(both, "LD_PRELOAD", request);
     }
   }
-  const auto sandbox = Sandbox::prepare(request.limits.data_bytes);
+  const auto sandbox = Sandbox::prepare(request.limits.data_bytes, request.untrusted);
   if (!sandbox) return tl::unexpected<Error>(sandbox.error());
   protect_this_process();
   options.working_directory = request.working_directory;

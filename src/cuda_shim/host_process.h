@@ -30,6 +30,7 @@ struct HostRequest {
   bool clear_environment = false;
   std::filesystem::path working_directory;
   std::filesystem::path socket;  ///< ShimServer::socket_path(); empty: no device
+  bool untrusted = false;        ///< may not change files nor leave its process group
   bool preload = false;          ///< see ProgramInfo::needs_preload
   bool inherit_streams = false;  ///< use our standard streams instead of capturing
   std::string stdin_text;

@@ -10,7 +10,8 @@ namespace ptxbench::cuda_shim {
 /// What a foreign process may not do, prepared before the fork so that entering it needs only system calls.
 class Sandbox {
  public:
-  static Result<Sandbox> prepare(uint64_t data_bytes);
+  /// `untrusted`: also no change to the file system and no session of its own.
+  static Result<Sandbox> prepare(uint64_t data_bytes, bool untrusted);
   /// In the child, before exec. 0 or an errno.
   int enter() const;
 

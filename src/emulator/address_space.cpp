@@ -43,21 +43,29 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes, AllocationKind kind, std
   // Every block has pages of its own and an unmapped guard page behind it: stray host access cannot go unnoticed, and a
   // block can be given back to the system when it is freed.
   const uint64_t span = round_up(std::max<uint64_t>(bytes, 1), kPage) + kPage;
-  uint64_t begin = 0;
-  for (auto it = free_ranges_.begin(); it != free_ranges_.end(); ++it) {
-    const uint64_t candidate = round_up(it->first, std::max(alignment, kPage));
-    if (candidate + span > it->first + it->second) continue;
-    const uint64_t range_begin = it->first, range_end = it->first + it->second;
-    free_ranges_.erase(it);
-    if (candidate > range_begin) free_ranges_[range_begin] = candidate - range_begin;
-    if (range_end > candidate + span) free_ranges_[candidate + span] = range_end - candidate - span;
-    begin = candidate;
-    break;
-  }
+  const auto reuse = [&]() -> uint64_t {
+    for (auto it = free_ranges_.begin(); it != free_ranges_.end(); ++it) {
+      const uint64_t candidate = round_up(it->first, std::max(alignment, kPage));
+      if (candidate + span > it->first + it->second) continue;
+      const uint64_t range_begin = it->first, range_end = it->first + it->second;
+      free_ranges_.erase(it);
+      if (candidate > range_begin) free_ranges_[range_begin] = candidate - range_begin;
+      if (range_end > candidate + span) free_ranges_[candidate + span] = range_end - candidate - span;
+      return candidate;
+    }
+    return 0;
+  };
+  uint64_t begin = reuse();
   if (begin == 0) {
     begin = round_up(next_, std::max(alignment, kPage));
-    if (begin + span > kHostSharedBase) return input_error("out of device address space: {} bytes requested", bytes);
-    next_ = begin + span;
+    if (begin + span <= kHostSharedBase) {
+      next_ = begin + span;
+    } else {
+      for (const auto& [address, length] : quarantine_) free_ranges_[address] = length;
+      quarantine_.clear();
+      begin = reuse();
+      if (begin == 0) return input_error("out of device address space: {} bytes requested", bytes);
+    }
   }
   if (mprotect(host_pointer(begin), span - kPage, PROT_READ | PROT_WRITE) != 0) {
     free_ranges_[begin] = span;
@@ -119,8 +127,17 @@ Result<void> AddressSpace::free(uint64_t address) {
     const uint64_t span = round_up(std::max<uint64_t>(freed->bytes, 1), kPage) + kPage;
     // A fresh anonymous mapping gives the pages back to the system and makes them inaccessible.
     (void)mmap(host_pointer(address), span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    free_ranges_[address] = span;
     used_ -= freed->bytes;
+    if (freed->kind == AllocationKind::parameters) {
+      free_ranges_[address] = span;
+    } else {
+      // Not at once somebody else's: a stale pointer should meet nothing.
+      quarantine_.emplace_back(address, span);
+      if (quarantine_.size() > kQuarantine) {
+        free_ranges_[quarantine_.front().first] = quarantine_.front().second;
+        quarantine_.pop_front();
+      }
+    }
   }
   if (freed->kind != AllocationKind::parameters) freed_[address] = std::move(freed);
   blocks_.erase(it);

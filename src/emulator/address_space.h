@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -79,6 +80,9 @@ class AddressSpace {
   std::map<uint64_t, std::shared_ptr<Allocation>> blocks_;  // live, by begin
   std::map<uint64_t, std::shared_ptr<Allocation>> freed_;
   std::map<uint64_t, uint64_t> free_ranges_;  // begin -> length, page granular, for reuse
+  /// Freed blocks whose addresses are not used again yet, oldest first.
+  std::deque<std::pair<uint64_t, uint64_t>> quarantine_;
+  static constexpr size_t kQuarantine = 256;
   uint64_t next_ = kGlobalWindow + (1ull << 21);
   uint64_t used_ = 0;
   uint64_t serial_ = 0;

@@ -240,6 +240,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
   cluster.fruitless_rounds = 0;
   cluster.instructions = 0;
   cluster.clock_reads = 0;
+  cluster.charged = false;
   cluster.tensor_core_macs = cluster.legacy_mma_macs = cluster.tma_bytes = 0;
   cluster.fault.reset();
   cluster.live_warps = static_cast<uint32_t>(cluster.warps.size());
@@ -315,7 +316,10 @@ ClusterStatus run_cluster(Cluster& cluster, unsigned rounds) {
       run_warp(warp, result);
       if (cluster.fault) return ClusterStatus::faulted;
     }
-    const uint64_t ran = cluster.instructions - instructions;
+    // Starting a CTA costs about as much: a grid of billions of empty ones is an endless loop, too.
+    constexpr uint64_t kCtaCharge = 256;
+    const uint64_t charge = std::exchange(cluster.charged, true) ? 0 : kCtaCharge * launch.ctas_per_cluster;
+    const uint64_t ran = cluster.instructions - instructions + charge;
     if (launch.instructions.fetch_add(ran, std::memory_order_relaxed) + ran > launch.instruction_budget) {
       Fault fault = describe_deadlock(cluster);
       fault.rule = "sync.budget";

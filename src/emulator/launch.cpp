@@ -92,13 +92,19 @@ class Runner {
         if (idle_.load(std::memory_order_relaxed) != 0) changed_.notify_all();
         continue;
       }
-      if (resident.empty()) continue;
+      if (resident.empty() || can_take()) continue;  // what the stuck ones wait for may not have started yet
       wait_for_others(epoch, *resident.front());
     }
     std::lock_guard lock(mutex_);
     for (auto& cluster : resident) account_locked(*cluster, false);
     --active_;
     changed_.notify_all();
+  }
+
+  bool can_take() const {
+    const uint64_t total = indices_.empty() ? launch_.clusters : indices_.size();
+    return in_flight_.load(std::memory_order_relaxed) < resident_limit_ &&
+           next_.load(std::memory_order_relaxed) < total;
   }
 
   bool take(uint32_t& index) {

@@ -180,6 +180,7 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
   request.limits.cpu_seconds = call.limits.cpu_seconds;
   request.limits.data_bytes = call.limits.memory_bytes;
   request.limits.file_bytes = 0;
+  request.untrusted = true;
   request.cancel = stop.get_token();
   auto process = cuda_shim::run_host_process(request);
   if (!process) return tl::unexpected<Error>(process.error());

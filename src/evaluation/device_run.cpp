@@ -216,7 +216,10 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
     request.sample = std::move(chosen);
     ++observation.launches_cut;
   };
-  GuardedBackend backend(gpu, tensors->ranges(), adjust);
+  GuardedBackend::Limits limits;
+  // A solution of several kernels may use the budget more than once, but not for ever.
+  if (options.instruction_budget != 0) limits.instructions = options.instruction_budget * 4;
+  GuardedBackend backend(gpu, tensors->ranges(), adjust, limits);
 
   cuda_shim::ShimOptions shim_options;
   std::mutex launches_mutex;

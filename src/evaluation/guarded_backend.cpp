@@ -9,14 +9,20 @@
 namespace ptxbench::evaluation {
 namespace {
 
+/// cudaErrorLaunchTimeout
+constexpr int kLaunchTimeout = 702;
+
 void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
 }  // namespace
 
-GuardedBackend::GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust)
-    : device_(cuda_shim::make_emulator_backend(device)), tensors_(std::move(tensors)), adjust_(std::move(adjust)) {}
+GuardedBackend::GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits)
+    : device_(cuda_shim::make_emulator_backend(device)),
+      tensors_(std::move(tensors)),
+      adjust_(std::move(adjust)),
+      limits_(limits) {}
 
 GuardedBackend::Observed GuardedBackend::observed() const {
   const std::lock_guard lock(mutex_);
@@ -87,6 +93,12 @@ tl::expected<emulator::LaunchReport, emulator::LaunchError> GuardedBackend::laun
   {
     const std::lock_guard lock(mutex_);
     ++observed_.launches;
+    if (observed_.launches > limits_.launches || instructions_ > limits_.instructions) {
+      return tl::unexpected(emulator::LaunchError{
+          kLaunchTimeout,
+          fmt::format("the call has launched {} kernels and {} warp instructions, more than any solution needs",
+                      observed_.launches - 1, instructions_)});
+    }
     running_ = true;
   }
   auto report = [&] {
@@ -98,6 +110,7 @@ tl::expected<emulator::LaunchReport, emulator::LaunchError> GuardedBackend::laun
   const std::lock_guard lock(mutex_);
   running_ = false;
   idle_since_ = std::chrono::steady_clock::now();
+  if (report) instructions_ += report->warp_instructions;
   return report;
 }
 

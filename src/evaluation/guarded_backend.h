@@ -28,7 +28,12 @@ class GuardedBackend final : public cuda_shim::DeviceBackend {
   /// May change a launch before it runs. Called in the executing thread.
   using Adjust = std::function<void(emulator::LaunchRequest&)>;
 
-  GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust);
+  /// What one call of the candidate may do before its launches are refused.
+  struct Limits {
+    std::uint64_t launches = 10'000;
+    std::uint64_t instructions = ~0ull;  ///< warp instructions of all launches together
+  };
+  GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits);
 
   struct Observed {
     std::uint64_t launches = 0;
@@ -71,6 +76,8 @@ class GuardedBackend final : public cuda_shim::DeviceBackend {
   Adjust adjust_;
   mutable std::mutex mutex_;
   Observed observed_;
+  Limits limits_;
+  std::uint64_t instructions_ = 0;
   bool running_ = false;
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
 };

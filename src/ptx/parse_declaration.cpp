@@ -274,6 +274,8 @@ bool Parser::initialiser(Variable& variable) {
   if (!variable.dimensions.empty() && variable.dimensions[0] == 0) {
     uint64_t inner = variable.vector;
     for (size_t i = 1; i < variable.dimensions.size(); ++i) inner *= variable.dimensions[i];
+    if (entries == 0)
+      return fail(token_, fmt::format("array '{}' without an extent needs at least one value", variable.name));
     variable.dimensions[0] = entries;
     variable.size = entries * inner * element_bytes;
   }

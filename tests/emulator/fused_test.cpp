@@ -173,6 +173,49 @@ TEST_P(Fused, AMisalignedRowFaults) {
   EXPECT_THAT(report.fault->place.instruction, testing::HasSubstr("%f104"));
 }
 
+TEST_P(Fused, AddressesWrapAsTheyDoOneByOne) {
+  // The registers hold addresses far outside, the offsets bring them back.
+  const uint64_t out = zeros<float>(32);
+  run(kernel(prologue() + R"(
+  sub.u32 %r20, %r10, 4096;
+  sub.u32 %r21, %r11, 4096;
+  ld.shared.f32 %f101, [%r20+4100];
+  ld.shared.f32 %f102, [%r21+4224];
+  fma.rn.f32 %f0, %f101, %f102, %f0;
+  ld.shared.f32 %f103, [%r20+4104];
+  ld.shared.f32 %f104, [%r21+4352];
+  fma.rn.f32 %f0, %f103, %f104, %f0;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.u64 %rd4, %rd4, %rd0;
+  st.global.f32 [%rd4], %f0;
+)"),
+      {}, {out});
+  const auto values = download<float>(out, 32);
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    float sum = std::fma(shared_word(1), shared_word(32 + lane), static_cast<float>(lane));
+    sum = std::fma(shared_word(2), shared_word(64 + lane), sum);
+    EXPECT_EQ(values[lane], sum) << lane;
+  }
+}
+
+TEST_P(Fused, NotANumberIsCanonical) {
+  const uint64_t out = zeros<uint32_t>(32);
+  run(kernel(prologue() + R"(
+  mov.b32 %f0, 0xffc01234;
+  ld.shared.f32 %f101, [%r10];
+  ld.shared.f32 %f102, [%r11];
+  fma.rn.f32 %f1, %f101, %f102, %f0;
+  ld.shared.f32 %f103, [%r10+4];
+  ld.shared.f32 %f104, [%r11+128];
+  fma.rn.f32 %f2, %f103, %f104, %f1;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.u64 %rd4, %rd4, %rd0;
+  st.global.f32 [%rd4], %f2;
+)"),
+      {}, {out});
+  for (const uint32_t bits : download<uint32_t>(out, 32)) EXPECT_EQ(bits, 0x7fffffffu);
+}
+
 PTXBENCH_ALL_POLICIES(Fused);
 
 }  // namespace

@@ -78,6 +78,21 @@ TEST_P(Hostile, SharedBlocksMayNotOverlap) {
   EXPECT_TRUE(memory.adopt(kHostSharedBase + 4096, 4096, "before").has_value());
 }
 
+TEST_P(Hostile, AFreedBlockIsNotAtOnceSomebodyElses) {
+  AddressSpace& memory = device->memory();
+  const uint64_t stale = *memory.allocate(4096, AllocationKind::device, "stale");
+  ASSERT_TRUE(memory.free(stale).has_value());
+  const uint64_t next = *memory.allocate(4096, AllocationKind::device, "next");
+  EXPECT_NE(stale, next);
+  fault(kernel("st.global.u32 [%rd0], %r1;"), {}, "memory.use-after-free", {stale});
+  // Addresses come back in the end: they do not run out.
+  for (int i = 0; i < 20; ++i) {
+    const auto big = memory.allocate(uint64_t{70} << 30, AllocationKind::device, "big");
+    ASSERT_TRUE(big.has_value()) << big.error().message;
+    ASSERT_TRUE(memory.free(*big).has_value());
+  }
+}
+
 TEST_P(Hostile, LocalAddressesThatWrap) {
   for (const char* access : {"st.local.u64 [%rd4], %rd5;", "ld.local.u64 %rd5, [%rd4];"}) {
     fault(kernel(std::string(".local .align 8 .b8 mine[64];\n  mov.u64 %rd4, -8;\n  cvt.u64.u32 %rd5, %r1;\n  ") +

@@ -1,11 +1,13 @@
 #include "emulator/isa/fused.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <vector>
 
 #include "emulator/isa/control.h"
+#include "emulator/isa/half_float.h"
 
 namespace ptxbench::emulator {
 namespace {
@@ -21,7 +23,7 @@ constexpr uint32_t kUnused = 0xffffffffu;
 
 /// d = broadcast * row + addend. A slot is kUnused where nobody reads the value later.
 struct MultiplyAdd {
-  int32_t broadcast_offset = 0, row_offset = 0;  ///< bytes from the run's address registers
+  uint32_t broadcast_offset = 0, row_offset = 0;  ///< bytes from the first byte that the run's loads touch
   uint32_t broadcast_slot = kUnused, row_slot = kUnused, result_slot = kUnused;
   bool uniform_slot = false;  ///< shape of broadcast_slot
 };
@@ -34,8 +36,10 @@ struct Run {
   /// Bytes [low, high) that all loads together touch, relative to the address registers.
   int32_t broadcast_low = 0, broadcast_high = 0, row_low = 0, row_high = 0;
   uint32_t addend_slot = 0;
-  std::vector<MultiplyAdd> elements;
+  std::vector<MultiplyAdd> elements;  // the plain handler reads `first` where this struct begins
 };
+
+static_assert(std::is_standard_layout_v<Run> && offsetof(Run, first) == 0);
 
 bool inside(const Warp& warp, uint32_t address, int32_t low, int32_t high) {
   // The address register and its offset add up modulo 2^32, as they do one by one.
@@ -51,8 +55,9 @@ const Inst* run_multiply_adds(Warp& warp, const Inst& inst) {
       !inside(warp, row_address, run.row_low, run.row_high)) [[unlikely]] {
     return run.plain(warp, inst);
   }
-  const std::byte* broadcast_base = warp.shared_origin + broadcast_address;
-  const std::byte* row_base = warp.shared_origin + row_address;
+  // Register and offset add up modulo 2^32: the sum is an address, its parts need not be.
+  const std::byte* broadcast_base = warp.shared_origin + (broadcast_address + static_cast<uint32_t>(run.broadcast_low));
+  const std::byte* row_base = warp.shared_origin + (row_address + static_cast<uint32_t>(run.row_low));
   alignas(64) float sum[kLanes];
   std::memcpy(sum, warp.slot<const float>(run.addend_slot), sizeof sum);
   for (const MultiplyAdd& element : run.elements) {
@@ -66,7 +71,11 @@ const Inst* run_multiply_adds(Warp& warp, const Inst& inst) {
     }
     if (element.row_slot != kUnused) [[unlikely]]
       std::memcpy(warp.slot<float>(element.row_slot), row, sizeof sum);
-    if (element.result_slot != kUnused) std::memcpy(warp.slot<float>(element.result_slot), sum, sizeof sum);
+    if (element.result_slot != kUnused) {
+      // A NaN stays one to the run's end, so it is enough to make those canonical that can be seen.
+      float* out = warp.slot<float>(element.result_slot);
+      for (unsigned lane = 0; lane < kLanes; ++lane) out[lane] = canonical(sum[lane]);
+    }
   }
   return &inst + 3 * run.elements.size();
 }
@@ -74,6 +83,7 @@ const Inst* run_multiply_adds(Warp& warp, const Inst& inst) {
 /// Three instructions that make one element of a run, with the registers that link it to its neighbours.
 struct Triple {
   MultiplyAdd element;
+  int32_t broadcast_offset = 0, row_offset = 0;  ///< bytes from the address registers
   uint32_t broadcast_address = ptx::kNone, row_address = ptx::kNone, addend = ptx::kNone, result = ptx::kNone;
 };
 
@@ -115,13 +125,19 @@ class Fuser {
         low = run.elements.empty() ? offset : std::min(low, offset);
         high = run.elements.empty() ? offset + bytes : std::max(high, offset + bytes);
       };
-      extend(run.broadcast_low, run.broadcast_high, triple->element.broadcast_offset, 4);
-      extend(run.row_low, run.row_high, triple->element.row_offset, 4 * kLanes);
+      extend(run.broadcast_low, run.broadcast_high, triple->broadcast_offset, 4);
+      extend(run.row_low, run.row_high, triple->row_offset, 4 * kLanes);
       run.elements.push_back(triple->element);
+      run.elements.back().broadcast_offset = static_cast<uint32_t>(triple->broadcast_offset);
+      run.elements.back().row_offset = static_cast<uint32_t>(triple->row_offset);
       accumulator = triple->result;
     }
     const size_t count = run.elements.size();
     if (count == 0) return 1;
+    for (MultiplyAdd& element : run.elements) {
+      element.broadcast_offset -= static_cast<uint32_t>(run.broadcast_low);
+      element.row_offset -= static_cast<uint32_t>(run.row_low);
+    }
     run.broadcast_address = decoder_.register_slot(broadcast_address).offset;
     run.row_address = decoder_.register_slot(row_address).offset;
     Inst& first = code_.code[at];
@@ -200,8 +216,8 @@ class Fuser {
     }
     triple.broadcast_address = addresses[broadcast]->index;
     triple.row_address = addresses[1 - broadcast]->index;
-    triple.element.broadcast_offset = static_cast<int32_t>(one.offset);
-    triple.element.row_offset = static_cast<int32_t>(row.offset);
+    triple.broadcast_offset = static_cast<int32_t>(one.offset);
+    triple.row_offset = static_cast<int32_t>(row.offset);
     triple.element.result_slot = result.offset;
     const auto kept = [&](uint32_t reg) {
       const bool dead = reg == triple.result || last_used_at(reg, site + 2);

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -24,7 +27,7 @@ bool names_unknown_command(const CLI::App& app, const std::string& name) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Judges CUDA kernels with inline PTX on an emulated GPU, or on a real one.", "ptxbench");
+  CLI::App app("Judges CUDA kernels with inline PTX on an emulated GPU.", "ptxbench");
   app.set_version_flag("--version", "ptxbench " PTXBENCH_VERSION);
   app.require_subcommand(1);
   app.footer(
@@ -63,7 +66,13 @@ ExitCode report_error(const Error& error) {
 int main(int argc, char** argv) {
   using ptxbench::app::ExitCode;
   try {
-    return ptxbench::app::run(argc, argv);
+    const int code = ptxbench::app::run(argc, argv);
+    // A verdict that could not be written is none.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      std::fprintf(stderr, "ptxbench: error: cannot write the output: %s\n", std::strerror(errno));
+      return static_cast<int>(ExitCode::infrastructure);
+    }
+    return code;
   } catch (const std::bad_alloc&) {
     std::fputs("ptxbench: error: out of memory\n", stderr);
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #include "cuda_shim/server.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -167,6 +168,12 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
   std::shared_ptr<Session> attach(pid_t process) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !ending_; });
+    // A process that has ended may not have been noticed yet when the next one comes.
+    const auto other_has_ended = [&] {
+      return session_ != nullptr && process_ != process && ::kill(process_, 0) != 0 && errno == ESRCH;
+    };
+    if (other_has_ended())
+      changed_.wait_for(lock, std::chrono::seconds(10), [&] { return stopping_ || (session_ == nullptr && !ending_); });
     if (stopping_) return nullptr;
     if (session_ == nullptr) {
       session_ = std::make_shared<Session>(backend_, output_, options_, lost_error_);

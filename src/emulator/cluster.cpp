@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "emulator/isa/control.h"
 #include "emulator/isa/mbarrier.h"
 #include "emulator/memory_access.h"
 #include "emulator/scheduler.h"
@@ -62,6 +63,11 @@ bool pass_warp_barriers(Warp& warp, const Fragment& waiting, uint32_t wanted) {
   }
   for (Fragment& f : warp.fragments) {
     if (!takes_part(f)) continue;
+    if (f.pc->full == &guard_handler) {
+      // The retry that would have counted the guarded barrier does not take place.
+      warp.guard_counts[size_t{f.pc->aux} * 2] += 1;
+      warp.guard_counts[size_t{f.pc->aux} * 2 + 1] += static_cast<uint64_t>(std::popcount(f.mask));
+    }
     f.pc = reinterpret_cast<const Inst*>(f.wait_address) + 1;
     f.state = FragmentState::ready;
     f.at_warp_barrier = false;
@@ -321,7 +327,7 @@ ClusterStatus run_cluster(Cluster& cluster, unsigned rounds) {
     const uint64_t charge = std::exchange(cluster.charged, true) ? 0 : kCtaCharge * launch.ctas_per_cluster;
     const uint64_t ran = cluster.instructions - instructions + charge;
     if (launch.instructions.fetch_add(ran, std::memory_order_relaxed) + ran > launch.instruction_budget) {
-      Fault fault = describe_deadlock(cluster);
+      Fault fault = describe_deadlock(cluster, true);
       fault.rule = "sync.budget";
       fault.message = fmt::format("the launch used up its budget of {} warp instructions: an endless loop?\n{}",
                                   launch.instruction_budget, fault.message);
@@ -371,7 +377,7 @@ ClusterStatus run_cluster(Cluster& cluster, unsigned rounds) {
   return ClusterStatus::running;
 }
 
-Fault describe_deadlock(Cluster& cluster) {
+Fault describe_deadlock(Cluster& cluster, bool over_budget) {
   const Launch& launch = *cluster.launch;
   struct Group {
     std::vector<uint32_t> warps;
@@ -426,7 +432,7 @@ Fault describe_deadlock(Cluster& cluster) {
           what = "for the preceding grid";
           break;
         case FragmentState::ready:
-          what = "in a loop that polls memory nobody changes";
+          what = over_budget ? "for nothing: it runs" : "in a loop that polls memory nobody changes";
           break;
       }
       std::string at =
@@ -472,7 +478,7 @@ Fault describe_deadlock(Cluster& cluster) {
       }
     }
   }
-  fault.message = "no warp can make progress:";
+  fault.message = over_budget ? "where the warps are:" : "no warp can make progress:";
   for (const auto& [key, group] : groups) {
     std::string warps;
     for (size_t i = 0; i < group.warps.size(); ++i) {

@@ -21,7 +21,8 @@ enum class ClusterStatus : uint8_t {
 ClusterStatus run_cluster(Cluster& cluster, unsigned rounds);
 
 /// Who waits for what, for the deadlock report.
-Fault describe_deadlock(Cluster& cluster);
+/// `over_budget`: the same for a cluster whose warps may well be running.
+Fault describe_deadlock(Cluster& cluster, bool over_budget = false);
 
 // Conditions of blocked fragments, provided by the instruction families.
 bool mbarrier_phase_done(Cluster& cluster, uint64_t shared_address, uint32_t parity);

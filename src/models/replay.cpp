@@ -1,7 +1,9 @@
 #include "models/replay.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include "base/files.h"
 
@@ -33,7 +35,17 @@ Result<std::unique_ptr<ReplayModel>> ReplayModel::open(const std::filesystem::pa
     return input_error("{} holds no recorded answers: it needs files 1.md, 2.md, ... with one model answer each",
                        folder.string());
   }
-  std::sort(model->answers_.begin(), model->answers_.end());
+  // Answers are numbered from 1: the tenth comes after the ninth, and none may be missing.
+  const auto number = [](const std::filesystem::path& path) { return std::strtoull(path.stem().c_str(), nullptr, 10); };
+  std::sort(model->answers_.begin(), model->answers_.end(),
+            [&](const auto& a, const auto& b) { return std::pair(number(a), a) < std::pair(number(b), b); });
+  for (std::size_t i = 0; i < model->answers_.size(); ++i) {
+    const std::string wanted = std::to_string(i + 1) + ".md";
+    if (model->answers_[i].filename() != wanted) {
+      return input_error("{}: expected {} as answer {}, found {}; answers are the files 1.md, 2.md, ... without gaps",
+                         folder.string(), wanted, i + 1, model->answers_[i].filename().string());
+    }
+  }
   return model;
 }
 

@@ -111,8 +111,10 @@ class Printer {
   void braces(const Variable& made, const std::vector<uint64_t>& span, size_t level, uint64_t first, uint64_t count,
               uint64_t bytes) {
     add("{");
-    const uint64_t end = std::min(first + span[level], count);
     const bool last = level + 1 == span.size();
+    // Trailing zeros may be left out, but not inside a vector.
+    const bool whole = last && made.vector > 1;
+    const uint64_t end = whole ? first + span[level] : std::min(first + span[level], count);
     const uint64_t step = last ? 1 : span[level + 1];
     for (uint64_t at = first; at < end; at += step) {
       if (at > first) add(", ");

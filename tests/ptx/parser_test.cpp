@@ -438,5 +438,23 @@ TEST(ParserLimits, RefuseWhatWouldExhaustMemory) {
   EXPECT_NE(kernel_error(operands + ";").find("too many operands"), std::string::npos);
 }
 
+TEST(Printer, InitialisersOfVectorsAreWhole) {
+  const std::string text = ".version 9.0\n.target sm_90a\n.address_size 64\n";
+  for (const char* variable :
+       {".const .v8 .b8 r[] = {3};", ".global .align 1 .v8 .b8 s[7] = {37, 100, 32, 37, 102, 10};",
+        ".global .v2 .f32 t[3] = {{0f3F800000, 0f00000000}, {0f40000000, 0f00000000}};"}) {
+    const auto module = parse_module(text + variable, "t.ptx");
+    ASSERT_TRUE(module.has_value()) << module.error().message;
+    const std::string printed = print_module(*module);
+    const auto again = parse_module(printed, "printed");
+    ASSERT_TRUE(again.has_value()) << again.error().message << "\n" << printed;
+    EXPECT_EQ(print_module(*again), printed);
+    EXPECT_EQ(again->variables[0].data, module->variables[0].data);
+  }
+  const auto empty = parse_module(text + ".const .b8 r[] = {};", "t.ptx");
+  ASSERT_FALSE(empty.has_value());
+  EXPECT_NE(empty.error().message.find("needs at least one value"), std::string::npos) << empty.error().message;
+}
+
 }  // namespace
 }  // namespace ptxbench::ptx

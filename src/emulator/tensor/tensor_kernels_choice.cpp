@@ -10,7 +10,10 @@ const TensorKernels& tensor_kernels() {
   static const TensorKernels& chosen = []() -> const TensorKernels& {
     const char* wanted = std::getenv("PTXBENCH_CPU_LEVEL");
     const bool lowest = wanted != nullptr && std::string_view(wanted) == "v3";
-    return !lowest && __builtin_cpu_supports("x86-64-v4") ? v4::kernels() : v3::kernels();
+    const bool level_4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                         __builtin_cpu_supports("avx512vl");
+    return level_4 && !lowest ? v4::kernels() : v3::kernels();
   }();
   return chosen;
 #else

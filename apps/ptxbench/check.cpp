@@ -271,18 +271,22 @@ void add_check(CLI::App& app, ExitCode& exit_code) {
       "check",
       "Find hazards: races, missing fences and waits, wrong phases, out of bounds, ... with both places and the fix");
   command->add_option("-p,--problem", options->problem.problem, "Definition a candidate solves");
-  command->add_option("--data", options->problem.data, "Folder in FlashInfer-Trace layout (repeatable)");
-  command->add_option("--workload", options->problem.workloads, "Stored workload (repeatable)");
-  command->add_option("--axis", options->problem.axes, "Axis value, as M=256 (repeatable)");
+  command->add_option("--data", options->problem.data, "Folder in FlashInfer-Trace layout (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--workload", options->problem.workloads, "Stored workload (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--axis", options->problem.axes, "Axis value, as M=256 (repeatable)")->allow_extra_args(false);
   command->add_flag("--answer", options->answer, "The file is a model's answer whatever its name");
   command->add_flag("--full", options->full, "Run every cluster, however big the problem is");
   command->add_option("--sample-clusters", options->sample_clusters, "Clusters to run beside the corners of the grid");
   command->add_option("--launch", options->launch, "How to run a PTX file's kernel (TOML, docs/schemas.md)");
   command->add_option("--policies", options->policies, "When asynchronous operations complete; one run for each")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option("--seed", options->check.seed, "Seed of the random policy")->capture_default_str();
-  command->add_option("--replay", options->replay, "Only the random policy, with this seed (repeatable)");
+  command->add_option("--replay", options->replay, "Only the random policy, with this seed (repeatable)")
+      ->allow_extra_args(false);
   command->add_flag("--pedantic", options->check.pedantic, "Contested notes count as warnings");
   command->add_option("--threads", options->check.threads, "Threads of the emulator (default: all cores)");
   command->add_option("--instructions", options->check.instruction_budget, "Warp instructions one launch may execute")

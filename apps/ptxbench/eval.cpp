@@ -130,12 +130,17 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
   command->add_option("kernel", options->kernel, "The candidate's .cu file, or a model's answer (.md, .txt)")
       ->required();
   command->add_option("-p,--problem", options->problem, "Definition to judge it by")->required();
-  command->add_option("--data", options->data,
-                      "Folder in FlashInfer-Trace layout (repeatable; default: the shipped problems)");
-  command->add_option("--workload", options->workloads, "Stored workload, by uuid or its beginning (repeatable)");
-  command->add_option("--axis", options->axes, "Axis value instead of a stored workload, as M=256 (repeatable)");
+  command
+      ->add_option("--data", options->data,
+                   "Folder in FlashInfer-Trace layout (repeatable; default: the shipped problems)")
+      ->allow_extra_args(false);
+  command->add_option("--workload", options->workloads, "Stored workload, by uuid or its beginning (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--axis", options->axes, "Axis value instead of a stored workload, as M=256 (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--backend", options->backend, "auto, emulator or gpu")->capture_default_str();
-  command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)");
+  command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
   command->add_option("--seeds", options->seeds,
                       "Runs per workload, each with other inputs (default: two if small, else one)");

@@ -157,6 +157,7 @@ base::Json to_json(const CheckReport& report) {
             {"clusters_total", report.clusters_total},
             {"approximate", report.approximate},
             {"unsupported", report.unsupported},
+            {"rules_not_checked", CheckReport::kRulesNotChecked},
             {"unknown", report.unknown}}},
           {"seconds", report.seconds}};
 }
@@ -223,6 +224,7 @@ std::string to_text(const CheckReport& report) {
                      report.launches, report.launches == 1 ? "" : "es", report.warp_instructions, report.clusters_run,
                      report.clusters_total, fmt::join(report.policies, ", "),
                      report.approximate.empty() ? "none" : fmt::format("{}", fmt::join(report.approximate, ", ")));
+  out += fmt::format("not looked for: {}\n", fmt::join(CheckReport::kRulesNotChecked, ", "));
   out += fmt::format("verdict: {}\n", to_string(report.verdict()));
   return out;
 }

@@ -170,7 +170,6 @@ struct CtaEnd {
 struct Cluster {
   uint32_t index = 0;
   std::vector<WarpThreads> warps;
-  std::vector<uint32_t> live;
   std::map<std::pair<uint32_t, uint32_t>, std::map<uint64_t, Knowledge>> barriers;  ///< (CTA, id) -> phase -> arrivals
   std::map<uint64_t, Knowledge> cluster_arrivals;
   std::map<uint64_t, Mbarrier> mbarriers;
@@ -201,6 +200,10 @@ class Checker::State {
   // --- launches
   void launch_begin(const emulator::LaunchEvent& event) {
     launch_ = event;
+    streams_.insert(event.stream);
+    if (streams_.size() == 2) {
+      unknown.insert("kernels were launched on several streams: races between them are not looked for (race.stream)");
+    }
     ctas_ = std::max(1u, event.cluster[0]) * std::max(1u, event.cluster[1]) * std::max(1u, event.cluster[2]);
     const uint32_t threads = event.block[0] * event.block[1] * event.block[2];
     warps_per_cta_ = (threads + 31) / 32;
@@ -223,7 +226,9 @@ class Checker::State {
   }
 
   void launch_end() {
+    bool forgotten = global_->forgot();
     for (auto& [index, cluster] : clusters_) {
+      forgotten = forgotten || cluster->shared->forgot();
       for (const auto& [address, barrier] : cluster->mbarriers) {
         if (!barrier.live || barrier.expected == barrier.completed || barrier.expect_site == 0) continue;
         bool in_flight = false;
@@ -244,6 +249,10 @@ class Checker::State {
             "counts its full box)";
         add(std::move(found));
       }
+      // Operations of a kernel that was stopped are not left behind by it.
+      if (std::any_of(cluster->ends.begin(), cluster->ends.end(),
+                      [](const CtaEnd& end) { return end.live_warps != 0; }))
+        continue;
       for (const auto& [id, numbers] : cluster->operations) {
         for (const uint32_t number : numbers) {
           const OperationInfo& info = infos_[number];
@@ -252,10 +261,13 @@ class Checker::State {
           const auto barrier = cluster->mbarriers.find(info.group);
           const Time at = operations_[number].writes_at;
           if (at == Operation::kPending || (barrier != cluster->mbarriers.end() && at > barrier->second.observed)) {
-            unfinished(*cluster, info);
+            unfinished(info);
           }
         }
       }
+    }
+    if (forgotten) {
+      unknown.insert("more unordered accesses met in 32 bytes than are remembered: races with the oldest are not seen");
     }
     clusters_.clear();
     global_.reset();
@@ -291,8 +303,7 @@ class Checker::State {
     access.time = warp.take();
     access.site = site_number(event.site);
     access.kind = atomic ? AccessKind::atomic : writes ? AccessKind::write : AccessKind::read;
-    if (shared && ctas_ > 1)
-      use_peer(cluster, event.agent, event.site, event.addresses[std::countr_zero(event.agent.lanes)]);
+    if (shared && ctas_ > 1) use_peers(cluster, event);
     access.reach = reach;
     access.unit = static_cast<uint8_t>(std::min<uint32_t>(event.bytes, 255));
     access.read_only = event.proxy == emulator::Proxy::read_only;
@@ -645,7 +656,22 @@ class Checker::State {
     }
   }
 
-  /// `agent` uses the shared memory of CTA `rank`.
+  /// A warp's lanes may use the shared memory of several CTAs at once.
+  void use_peers(Cluster& cluster, const emulator::AccessEvent& event) {
+    for (uint32_t rest = event.agent.lanes; rest != 0;) {
+      const uint64_t address = event.addresses[std::countr_zero(rest)];
+      Agent same_cta = event.agent;
+      same_cta.lanes = 0;
+      for (uint32_t others = rest; others != 0; others &= others - 1) {
+        if (rank_of(event.addresses[std::countr_zero(others)]) == rank_of(address))
+          same_cta.lanes |= others & (0u - others);
+      }
+      use_peer(cluster, same_cta, event.site, address);
+      rest &= ~same_cta.lanes;
+    }
+  }
+
+  /// `agent` uses the shared memory of the CTA that `address` belongs to.
   void use_peer(Cluster& cluster, const Agent& agent, Site site, uint64_t address) {
     const uint32_t rank = rank_of(address);
     if (rank == agent.cta_rank || rank >= cluster.ends.size()) return;
@@ -749,7 +775,7 @@ class Checker::State {
       break;
     }
     cluster.registers[index].in_flight.clear();
-    if (ctas_ > 1) end_lanes(cluster, warp, agent, site);
+    end_lanes(cluster, warp, agent, site);
     for (uint32_t rest = agent.lanes; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<unsigned>(std::countr_zero(rest));
       warp.for_each_context(1u << lane, [&](uint32_t, const Knowledge& knowledge) {
@@ -792,7 +818,7 @@ class Checker::State {
 
   std::vector<Finding> findings;
   uint64_t dropped = 0;
-  std::vector<std::string> unknown;
+  std::set<std::string> unknown;
 
  private:
   struct IssueKey {
@@ -1224,7 +1250,7 @@ class Checker::State {
     add(std::move(result));
   }
 
-  void unfinished(Cluster&, const OperationInfo& info) {
+  void unfinished(const OperationInfo& info) {
     Finding result =
         finding("async.unfinished", Severity::error, info.agent, sites_[info.site], Space::shared, info.group, 8);
     result.message =
@@ -1462,8 +1488,8 @@ class Checker::State {
     if (clusters_.size() > 1) bytes += (clusters_.size() - 1) * cluster.shared->memory();
     if (bytes < options_.shadow_bytes) return;
     stopped_ = true;
-    unknown.push_back(fmt::format("the shadow state reached its bound of {} MiB: later accesses were not checked",
-                                  options_.shadow_bytes >> 20));
+    unknown.insert(fmt::format("the shadow state reached its bound of {} MiB: later accesses were not checked",
+                               options_.shadow_bytes >> 20));
   }
 
   CheckerOptions options_;
@@ -1482,6 +1508,7 @@ class Checker::State {
   std::vector<Site> sites_;
   std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
   std::vector<Output> outputs_;
+  std::set<uint64_t> streams_;
   uint64_t serial_ = 0;
   IssueKey last_issue_;
   uint32_t last_issue_lanes_ = 0;
@@ -1521,6 +1548,6 @@ void Checker::on_group_wait(const emulator::GroupWaitEvent& event) { state_->gro
 void Checker::on_exit(const Agent& agent, Site site) { state_->exited(agent, site); }
 const std::vector<Finding>& Checker::findings() const { return state_->findings; }
 uint64_t Checker::findings_dropped() const { return state_->dropped; }
-const std::vector<std::string>& Checker::unknown() const { return state_->unknown; }
+const std::set<std::string>& Checker::unknown() const { return state_->unknown; }
 
 }  // namespace ptxbench::checker

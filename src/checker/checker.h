@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ class Checker final : public emulator::Observer {
   const std::vector<Finding>& findings() const;
   uint64_t findings_dropped() const;
   /// Reasons why the answer is incomplete; empty if it is not.
-  const std::vector<std::string>& unknown() const;
+  const std::set<std::string>& unknown() const;
 
  private:
   class State;

@@ -1,7 +1,5 @@
 #include "emulator/loader.h"
 
-#include "emulator/device.h"
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <stdexcept>
 
 #include "emulator/decoder.h"
+#include "emulator/device.h"
 
 namespace ptxbench::emulator {
 

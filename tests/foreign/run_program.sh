@@ -2,7 +2,7 @@
 # A CUDA program built on foreign headers. Usage:
 #   run_program.sh build NAME SOURCE.cu [nvcc options]     compiles, unless the same has been compiled before
 #   run_program.sh run NAME PTXBENCH                       runs it on the emulated GPU
-#   run_program.sh check NAME PTXBENCH                     the same under the hazard checker, which must find nothing
+#   run_program.sh check NAME PTXBENCH                     the same under the hazard checker: no error, no warning
 # Programs lie in .cache/foreign, where the tag beside each is a digest of source, options and versions.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

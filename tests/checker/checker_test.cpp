@@ -1,0 +1,90 @@
+// What the checker says of itself: where its answer is incomplete, and what is no fault of the kernel's.
+#include "checker/checker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace ptxbench::checker {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+emulator::LaunchEvent launch(uint32_t grid, uint64_t stream = 0) {
+  emulator::LaunchEvent event;
+  event.launch = 1;
+  event.stream = stream;
+  for (int d = 0; d < 3; ++d) event.grid[d] = event.block[d] = event.cluster[d] = 1;
+  event.grid[0] = grid;
+  event.block[0] = 32;
+  return event;
+}
+
+void read(Checker& checker, uint32_t cluster, uint64_t address) {
+  std::array<uint64_t, 32> addresses{};
+  addresses[0] = address;
+  emulator::AccessEvent event;
+  event.agent = {1, cluster, 0, 0, 1};
+  event.site = {1, 7};
+  event.space = emulator::Space::global;
+  event.bytes = 4;
+  event.addresses = addresses.data();
+  checker.on_access(event);
+}
+
+TEST(Checker, SaysWhenItHadToForget) {
+  for (const uint32_t readers : {200u, 400u}) {
+    Checker checker;
+    checker.on_launch_begin(launch(readers));
+    for (uint32_t cluster = 0; cluster < readers; ++cluster) read(checker, cluster, 4096);
+    checker.on_launch_end(launch(readers));
+    EXPECT_THAT(checker.findings(), IsEmpty());
+    if (readers == 200) {
+      EXPECT_THAT(checker.unknown(), IsEmpty());
+    } else {
+      EXPECT_THAT(checker.unknown(), Contains(HasSubstr("remembered")));
+    }
+  }
+}
+
+TEST(Checker, SaysThatStreamsAreNotCompared) {
+  Checker checker;
+  for (const uint64_t stream : {3, 3, 4}) {
+    EXPECT_THAT(checker.unknown(), IsEmpty());
+    checker.on_launch_begin(launch(1, stream));
+    checker.on_launch_end(launch(1, stream));
+  }
+  EXPECT_THAT(checker.unknown(), Contains(HasSubstr("several streams")));
+}
+
+TEST(Checker, ACopyIsLeftBehindOnlyByThreadsThatExit) {
+  for (const bool exits : {false, true}) {
+    Checker checker;
+    checker.on_launch_begin(launch(1));
+    const std::array<emulator::ByteRange, 1> from{{{1 << 20, 64}}}, to{{{2048, 64}}};
+    emulator::AsyncIssueEvent copy;
+    copy.id = 1;
+    copy.agent = {1, 0, 0, 0, 1};
+    copy.site = {1, 9};
+    copy.kind = emulator::AsyncKind::bulk_copy;
+    copy.completion = emulator::Completion::mbarrier;
+    copy.completion_target = 1024;
+    copy.source_space = emulator::Space::global;
+    copy.destination_space = emulator::Space::shared;
+    copy.reads = from;
+    copy.writes = to;
+    checker.on_async_issue(copy);
+    if (exits) checker.on_exit({1, 0, 0, 0, 0xffffffffu}, {1, 12});
+    checker.on_launch_end(launch(1));
+    ASSERT_EQ(checker.findings().size(), exits ? 1u : 0u);
+    if (exits) {
+      EXPECT_EQ(checker.findings()[0].rule, "async.unfinished");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ptxbench::checker

@@ -226,9 +226,7 @@ class Checker::State {
   }
 
   void launch_end() {
-    bool forgotten = global_->forgot();
     for (auto& [index, cluster] : clusters_) {
-      forgotten = forgotten || cluster->shared->forgot();
       for (const auto& [address, barrier] : cluster->mbarriers) {
         if (!barrier.live || barrier.expected == barrier.completed || barrier.expect_site == 0) continue;
         bool in_flight = false;
@@ -265,9 +263,6 @@ class Checker::State {
           }
         }
       }
-    }
-    if (forgotten) {
-      unknown.insert("more unordered accesses met in 32 bytes than are remembered: races with the oldest are not seen");
     }
     clusters_.clear();
     global_.reset();

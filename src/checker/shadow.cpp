@@ -116,10 +116,7 @@ void Shadow::touch_sector(const Context& context, const Access& access, Sector& 
       sector.accesses[sector.count++] = more.front();
       more.erase(more.begin());
     }
-    if (more.size() >= kMaxAccesses) {
-      more.erase(more.begin());
-      forgot_ = true;
-    }
+    if (more.size() >= kMaxAccesses) more.erase(more.begin());
   }
   if (sector.count < Sector::kInline) {
     sector.accesses[sector.count++] = access;

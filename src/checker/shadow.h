@@ -109,8 +109,6 @@ class Shadow {
   void touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step = Step::both);
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
-  /// True if accesses had to be forgotten: the answer is then incomplete.
-  bool forgot() const { return forgot_; }
   /// Bytes of shadow state; the caller bounds it.
   size_t memory() const { return pages_.size() * sizeof(Page) + overflow_bytes_; }
 
@@ -142,7 +140,6 @@ class Shadow {
   uint64_t last_page_number_ = ~0ull;
   Page* last_page_ = nullptr;
   size_t overflow_bytes_ = 0;
-  bool forgot_ = false;
   /// Accesses beyond this many in one sector push out the oldest: a race with those is then missed, never invented.
   static constexpr size_t kMaxAccesses = 256;
 };

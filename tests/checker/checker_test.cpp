@@ -23,33 +23,6 @@ emulator::LaunchEvent launch(uint32_t grid, uint64_t stream = 0) {
   return event;
 }
 
-void read(Checker& checker, uint32_t cluster, uint64_t address) {
-  std::array<uint64_t, 32> addresses{};
-  addresses[0] = address;
-  emulator::AccessEvent event;
-  event.agent = {1, cluster, 0, 0, 1};
-  event.site = {1, 7};
-  event.space = emulator::Space::global;
-  event.bytes = 4;
-  event.addresses = addresses.data();
-  checker.on_access(event);
-}
-
-TEST(Checker, SaysWhenItHadToForget) {
-  for (const uint32_t readers : {200u, 400u}) {
-    Checker checker;
-    checker.on_launch_begin(launch(readers));
-    for (uint32_t cluster = 0; cluster < readers; ++cluster) read(checker, cluster, 4096);
-    checker.on_launch_end(launch(readers));
-    EXPECT_THAT(checker.findings(), IsEmpty());
-    if (readers == 200) {
-      EXPECT_THAT(checker.unknown(), IsEmpty());
-    } else {
-      EXPECT_THAT(checker.unknown(), Contains(HasSubstr("remembered")));
-    }
-  }
-}
-
 TEST(Checker, SaysThatStreamsAreNotCompared) {
   Checker checker;
   for (const uint64_t stream : {3, 3, 4}) {

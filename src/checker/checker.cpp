@@ -222,7 +222,7 @@ class Checker::State {
     // Everything before the launch is ordered before it.
     global_ = std::make_unique<Shadow>(
         ShadowSpace::global, operations_, [this](Timeline t) { return position_of(t); },
-        [this](const Report& report) { conflict(Space::global, report); });
+        [this](const Report& report) { conflict(Space::global, report); }, options_.crowd);
   }
 
   void launch_end() {
@@ -858,7 +858,7 @@ class Checker::State {
       }
       cluster->shared = std::make_unique<Shadow>(
           ShadowSpace::shared, operations_, [this](Timeline t) { return position_of(t); },
-          [this](const Report& report) { conflict(Space::shared, report); });
+          [this](const Report& report) { conflict(Space::shared, report); }, options_.crowd);
     }
     last_cluster_ = cluster.get();
     last_count_ = clusters_.size();

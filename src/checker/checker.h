@@ -17,6 +17,7 @@ struct CheckerOptions {
   bool pedantic = false;             ///< contested notes become warnings
   size_t max_findings = 200;         ///< different ones; the rest is counted
   size_t shadow_bytes = 4ull << 30;  ///< beyond this the checker stops watching and says so
+  size_t crowd = 16;                 ///< accesses to a place before those are dropped that others stand for
 };
 
 /// Watches launches and judges them by the rules of docs/hazards.md.

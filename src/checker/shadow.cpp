@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 namespace ptxbench::checker {
 
@@ -44,8 +45,12 @@ uint32_t Access::lanes_by_place(uint32_t mask) const {
 }
 
 Shadow::Shadow(ShadowSpace space, const std::vector<Operation>& operations,
-               std::function<Position(Timeline)> position_of, OnReport report)
-    : space_(space), operations_(operations), position_of_(std::move(position_of)), report_(std::move(report)) {}
+               std::function<Position(Timeline)> position_of, OnReport report, size_t crowd)
+    : space_(space),
+      operations_(operations),
+      position_of_(std::move(position_of)),
+      report_(std::move(report)),
+      crowd_(crowd) {}
 
 void Shadow::clear() {
   pages_.clear();
@@ -83,6 +88,90 @@ void Shadow::touch(const Context& context, Access access, uint64_t address, uint
   }
 }
 
+uint64_t Shadow::crowd_of(const Access& access, const Position& position) {
+  constexpr uint64_t kReads = 1, kReductions = 2;
+  if (access.kind == AccessKind::reduce) return kReductions;
+  if (access.reach == Reach::none) return access.kind == AccessKind::read ? kReads : kMixed;
+  if (access.operation != 0 || access.proxy != ProxyKind::generic) return kMixed;
+  uint64_t place = 0;
+  if (access.reach != Reach::gpu) place = uint64_t{position.cluster} << 16;
+  if (access.reach == Reach::cta) place |= position.cta;
+  return static_cast<uint64_t>(access.reach) << 56 | uint64_t{access.unit} << 48 | place;
+}
+
+void Shadow::thin_out(Crowd& crowd) const {
+  // What must be equal for one access to stand for another, and when each is over.
+  struct Entry {
+    std::tuple<bool, bool, AccessKind, ProxyKind, Timeline, uint32_t, uint8_t, int> key;
+    Time over;
+    const Access* access;
+  };
+  std::vector<Entry> entries;
+  entries.reserve(crowd.accesses.size());
+  std::vector<Access> kept;
+  for (const Access& access : crowd.accesses) {
+    Timeline on = access.timeline;
+    Time over = access.time;
+    bool per_lane = false;
+    if (access.operation != 0) {
+      const Operation& operation = operations_[access.operation];
+      on = access.writes() ? operation.writes_on : operation.reads_on;
+      over = access.writes() ? operation.writes_at : operation.reads_at;
+      per_lane = operation.per_lane;
+      if (over == Operation::kPending) {
+        kept.push_back(access);
+        continue;
+      }
+    }
+    const int first_lane = access.lane_shift == Access::kEveryLane ? 0 : access.first_lane;
+    entries.push_back(
+        {{access.operation != 0, per_lane, access.kind, access.proxy, on, access.bytes, access.lane_shift, first_lane},
+         over,
+         &access});
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.key != b.key ? a.key < b.key : a.over > b.over; });
+  uint32_t lanes = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (i == 0 || entries[i].key != entries[i - 1].key) lanes = 0;
+    const Access& access = *entries[i].access;
+    // An operation that completes as a whole is over for all lanes at once.
+    const bool whole = access.operation != 0 && !operations_[access.operation].per_lane;
+    const uint32_t own = whole ? kAllLanes : access.lanes;
+    if ((own & ~lanes) != 0) kept.push_back(access);
+    lanes |= own;
+  }
+  crowd.accesses.assign(kept.begin(), kept.end());
+  crowd.full = std::max(crowd_, 2 * crowd.accesses.size());
+}
+
+void Shadow::remember(Sector& sector, const Access& access, uint64_t kind) {
+  if (sector.count < Sector::kInline) {
+    sector.accesses[sector.count++] = access;
+    return;
+  }
+  if (sector.more == nullptr) {
+    sector.more = std::make_unique<std::vector<Crowd>>();
+    overflow_bytes_ += sizeof(std::vector<Crowd>);
+  }
+  std::vector<Crowd>& more = *sector.more;
+  auto crowd = std::find_if(more.begin(), more.end(), [&](const Crowd& one) { return one.kind == kind; });
+  if (crowd == more.end())
+    crowd = std::find_if(more.begin(), more.end(), [](const Crowd& one) { return one.accesses.empty(); });
+  if (crowd == more.end()) {
+    overflow_bytes_ += sizeof(Crowd);
+    crowd = more.emplace(more.end());
+  }
+  if (crowd->accesses.empty()) {
+    crowd->kind = kind;
+    crowd->full = crowd_;
+  }
+  const size_t before = crowd->accesses.capacity();
+  if (kind != kMixed && crowd->accesses.size() >= crowd->full) thin_out(*crowd);
+  crowd->accesses.push_back(access);
+  overflow_bytes_ += (crowd->accesses.capacity() - before) * sizeof(Access);
+}
+
 void Shadow::touch_sector(const Context& context, const Access& access, Sector& sector, uint64_t address, Step step) {
   const auto visit = [&](Access& earlier) {
     const uint32_t common = earlier.bytes & access.bytes;
@@ -93,40 +182,32 @@ void Shadow::touch_sector(const Context& context, const Access& access, Sector& 
     if (earlier.bytes != 0 && earlier.lane_shift != Access::kEveryLane)
       earlier.lanes = earlier.lanes_by_place(earlier.bytes);
   };
-  if (step == Step::check) {
-    for (unsigned i = 0; i < sector.count; ++i) visit(sector.accesses[i]);
-    if (sector.more != nullptr) {
-      for (Access& earlier : *sector.more) visit(earlier);
+  for (unsigned i = 0; i < sector.count; ++i) visit(sector.accesses[i]);
+  const uint64_t kind = crowd_of(access, context.position);
+  if (sector.more != nullptr) {
+    for (Crowd& crowd : *sector.more) {
+      if (kind != kMixed && crowd.kind == kind) continue;
+      for (Access& earlier : crowd.accesses) visit(earlier);
+      if (step != Step::check) std::erase_if(crowd.accesses, [](const Access& earlier) { return earlier.bytes == 0; });
     }
-    return;
   }
+  if (step == Step::check) return;
   unsigned kept = 0;
   for (unsigned i = 0; i < sector.count; ++i) {
-    visit(sector.accesses[i]);
     if (sector.accesses[i].bytes == 0) continue;
     if (kept != i) sector.accesses[kept] = sector.accesses[i];
     ++kept;
   }
   sector.count = static_cast<uint8_t>(kept);
-  if (sector.more != nullptr) {
-    std::vector<Access>& more = *sector.more;
-    for (Access& earlier : more) visit(earlier);
-    std::erase_if(more, [](const Access& earlier) { return earlier.bytes == 0; });
-    while (sector.count < Sector::kInline && !more.empty()) {
-      sector.accesses[sector.count++] = more.front();
-      more.erase(more.begin());
-    }
-    if (more.size() >= kMaxAccesses) more.erase(more.begin());
-  }
-  if (sector.count < Sector::kInline) {
-    sector.accesses[sector.count++] = access;
-    return;
-  }
-  if (sector.more == nullptr) {
-    sector.more = std::make_unique<std::vector<Access>>();
-    overflow_bytes_ += sizeof(std::vector<Access>) + 4 * sizeof(Access);
-  }
-  sector.more->push_back(access);
+  remember(sector, access, kind);
+}
+
+bool Shadow::stands_for(const Context& context, const Access& earlier, const Access& later) const {
+  if (later.kind == AccessKind::reduce) return false;
+  if (later.reach == Reach::none || later.operation != 0) return true;
+  if (earlier.operation != 0 || earlier.reach < later.reach || earlier.unit != later.unit) return false;
+  const Position from = position_of_(earlier.timeline);
+  return from.cluster == context.position.cluster && from.cta == context.position.cta;
 }
 
 bool Shadow::ordered(const Context& context, const Access& earlier, const Access& later, uint32_t bytes) const {
@@ -167,7 +248,8 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
   const bool both_read = !earlier.writes() && !later.writes();
   const bool is_ordered = ordered(context, earlier, later, common);
   // A read stays remembered beside reads that are not ordered after it.
-  if (both_read) return is_ordered && earlier.operation == 0 && later.operation == 0;
+  if (both_read)
+    return is_ordered && earlier.operation == 0 && later.operation == 0 && stands_for(context, earlier, later);
   if (earlier.kind == AccessKind::reduce && later.kind == AccessKind::reduce) return false;
 
   bool other_space_fenced = false;
@@ -226,7 +308,7 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
     }
   }
   // Reads never hide a write: later readers must be ordered after it as well.
-  return later.writes();
+  return later.writes() && stands_for(context, earlier, later);
 }
 
 }  // namespace ptxbench::checker

@@ -97,9 +97,11 @@ struct Context {
 class Shadow {
  public:
   using OnReport = std::function<void(const Report&)>;
+  /// Accesses of a crowd before the first search for those that later ones stand for.
+  static constexpr size_t kCrowd = 16;
   /// `operations` is the table that Access::operation indexes; `position_of` says where the threads of a timeline are.
   Shadow(ShadowSpace space, const std::vector<Operation>& operations, std::function<Position(Timeline)> position_of,
-         OnReport report);
+         OnReport report, size_t crowd = kCrowd);
 
   /// Parts of one instruction may overlap, and the first to be remembered would hide what the others race with: then
   /// all are checked first and remembered afterwards.
@@ -115,10 +117,19 @@ class Shadow {
   static constexpr uint32_t kSectorBytes = 32;
 
  private:
+  /// Accesses of which none races with another, whatever orders them: plain reads; reductions; strong accesses that all
+  /// see each other as strong. Thousands of them may meet in one place, and a new one is not compared with its own
+  /// kind.
+  struct Crowd {
+    uint64_t kind = kMixed;
+    std::vector<Access> accesses;
+    size_t full = 0;  ///< when to look again for accesses that need not be kept
+  };
+  static constexpr uint64_t kMixed = 0;  ///< everything else
   struct Sector {
     static constexpr unsigned kInline = 2;
     Access accesses[kInline];
-    std::unique_ptr<std::vector<Access>> more;
+    std::unique_ptr<std::vector<Crowd>> more;
     uint8_t count = 0;  ///< of the inline ones
   };
   static constexpr unsigned kPageSectors = 64;
@@ -130,7 +141,14 @@ class Shadow {
   /// Returns true if `earlier` needs no longer be kept for the bytes that both touch.
   bool check(const Context& context, const Access& earlier, const Access& later, uint64_t address, bool silent);
   bool ordered(const Context& context, const Access& earlier, const Access& later, uint32_t bytes) const;
+  /// True if whatever conflicts with `earlier` conflicts with `later` too, which is ordered after it. A strong access
+  /// is no race with strong ones that race with the weak access before it.
+  bool stands_for(const Context& context, const Access& earlier, const Access& later) const;
   Sector& sector_at(uint64_t address);
+  static uint64_t crowd_of(const Access& access, const Position& position);
+  void remember(Sector& sector, const Access& access, uint64_t kind);
+  /// Drops accesses for which later ones of the same threads stand: what is ordered after those is ordered after these.
+  void thin_out(Crowd& crowd) const;
 
   ShadowSpace space_;
   const std::vector<Operation>& operations_;
@@ -140,8 +158,7 @@ class Shadow {
   uint64_t last_page_number_ = ~0ull;
   Page* last_page_ = nullptr;
   size_t overflow_bytes_ = 0;
-  /// Accesses beyond this many in one sector push out the oldest: a race with those is then missed, never invented.
-  static constexpr size_t kMaxAccesses = 256;
+  size_t crowd_;
 };
 
 }  // namespace ptxbench::checker

@@ -72,7 +72,7 @@ class Reference {
 
 class RandomProgram {
  public:
-  explicit RandomProgram(uint32_t seed) : random_(seed) {
+  explicit RandomProgram(uint32_t seed) : random_(seed), checker_(options(seed % 2 == 0 ? 2 : 64)) {
     emulator::LaunchEvent launch;
     launch.launch = 1;
     for (uint32_t& size : launch.grid) size = 1;
@@ -95,6 +95,11 @@ class RandomProgram {
   }
 
  private:
+  static CheckerOptions options(size_t crowd) {
+    CheckerOptions options;
+    options.crowd = crowd;
+    return options;
+  }
   uint32_t pick(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
   uint32_t lanes() {
     const uint32_t masks[] = {0xffffffffu, 0xffffffffu, 1, 0xffff, 0xff00, 0x0f0f0f0f, 1u << pick(32)};

@@ -268,6 +268,13 @@ class Checker::State {
     global_.reset();
   }
 
+  // Between kernels of several streams every access matters.
+  bool accepts_proof() const { return options_.accept_proofs && !stopped_ && streams_.size() == 1; }
+  void proved(std::span<const emulator::ByteRange> written) {
+    if (outputs_.empty()) return;
+    for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);
+  }
+
   // --- accesses
   void access(const emulator::AccessEvent& event) {
     last_issue_ = {};
@@ -1525,6 +1532,10 @@ Checker::~Checker() = default;
 
 void Checker::on_launch_begin(const emulator::LaunchEvent& event) { state_->launch_begin(event); }
 void Checker::on_launch_end(const emulator::LaunchEvent&) { state_->launch_end(); }
+bool Checker::accepts_proof(const emulator::LaunchEvent&) { return state_->accepts_proof(); }
+void Checker::on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) {
+  state_->proved(written);
+}
 void Checker::on_access(const emulator::AccessEvent& event) { state_->access(event); }
 void Checker::on_fence(const emulator::FenceEvent& event) { state_->fence(event); }
 void Checker::on_barrier(const emulator::BarrierEvent& event) { state_->barrier(event); }

@@ -13,6 +13,9 @@ struct LaunchTotals {
 };
 
 /// Runs the clusters `indices` (all of them if empty) on `threads` threads, with at most `resident` clusters in flight.
-LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident);
+/// `proving`: Launch::unproven then says whether what ran is proved free of races (touches.h), and Launch::undo takes
+/// its stores back.
+LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident,
+                          bool proving);
 
 }  // namespace ptxbench::emulator

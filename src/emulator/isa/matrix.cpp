@@ -49,7 +49,18 @@ bool find_rows(Warp& warp, const Inst& inst, const MatrixOp& op, std::array<std:
   return true;
 }
 
-void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
+void observe(Warp& warp, const Inst& inst, const MatrixOp& op, const std::array<std::byte*, 32>& rows) {
+  if (warp.touches != nullptr) {
+    // Which threads touch a row depends on the instruction's shape: several do.
+    bool fine = true;
+    for (unsigned lane = 0; lane < op.count * kRows; ++lane) {
+      const auto offset = static_cast<uint32_t>(rows[lane] - warp.cta->shared);
+      fine = warp.touches->shared.broadcast(warp.index, offset, kRowBytes,
+                                            op.store ? TouchKind::write : TouchKind::read) &&
+             fine;
+    }
+    if (!fine) give_up_proof(warp);
+  }
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   uint64_t addresses[kLanes] = {};
@@ -70,7 +81,7 @@ const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
-  observe(warp, inst, op);
+  observe(warp, inst, op, rows);
   for (unsigned m = 0; m < op.count; ++m) {
     ldmatrix_b16(&rows[m * kRows], op.transpose, warp.slot<uint32_t>(op.registers[m]));
   }
@@ -81,7 +92,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
-  observe(warp, inst, op);
+  observe(warp, inst, op, rows);
   for (unsigned m = 0; m < op.count; ++m) {
     stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);
   }

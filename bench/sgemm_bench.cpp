@@ -1,7 +1,7 @@
 // Warp instructions per second of the emulator on the classic 32x32 shared-memory tiled SGEMM.
 //   bench_sgemm [PTX] [n=1024] [repetitions=5]
-// Prints the best and the median of the repetitions on one thread and on all cores, unchecked and with all hazard checks,
-// and checks a sample of the result.
+// Prints the best and the median of the repetitions on one thread and on all cores, unchecked and with all hazard
+// checks, and checks a sample of the result.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -100,9 +100,9 @@ int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads, b
     return 1;
   }
   const double best = *std::min_element(seconds.begin(), seconds.end());
-  fmt::print("sgemm_tiled n={} threads={} {}: {:.1f} M warp instructions, best {:.3f} s, median {:.3f} s, {:.0f} M/s\n", n,
-             threads, checked ? "checked" : "unchecked", static_cast<double>(instructions) / 1e6, best, median(seconds),
-             static_cast<double>(instructions) / 1e6 / best);
+  fmt::print("sgemm_tiled n={} threads={} {}: {:.1f} M warp instructions, best {:.3f} s, median {:.3f} s, {:.0f} M/s\n",
+             n, threads, checked ? "checked" : "unchecked", static_cast<double>(instructions) / 1e6, best,
+             median(seconds), static_cast<double>(instructions) / 1e6 / best);
   return 0;
 }
 

@@ -436,6 +436,7 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   report.module = program->module;
   report.tensor_core_macs = totals.tensor_core_macs;
   report.legacy_mma_macs = totals.legacy_mma_macs;
+  report.asynchronous = totals.asynchronous;
   report.tma_bytes = totals.tma_bytes;
   for (const auto& function : program->functions) {
     if (function == nullptr) continue;

@@ -145,6 +145,7 @@ class Runner {
     totals_.tensor_core_macs += cluster.tensor_core_macs;
     totals_.legacy_mma_macs += cluster.legacy_mma_macs;
     totals_.tma_bytes += cluster.tma_bytes;
+    totals_.asynchronous += cluster.async.issued();
     if (finished) ++totals_.clusters_run;
   }
 

@@ -7,7 +7,7 @@ namespace ptxbench::emulator {
 /// Sums over the clusters that ran.
 struct LaunchTotals {
   std::vector<uint64_t> block_counts, guard_counts;
-  uint64_t instructions = 0, tensor_core_macs = 0, legacy_mma_macs = 0, tma_bytes = 0;
+  uint64_t instructions = 0, tensor_core_macs = 0, legacy_mma_macs = 0, tma_bytes = 0, asynchronous = 0;
   uint64_t clusters_run = 0;
   std::optional<Fault> fault;
 };

@@ -226,8 +226,8 @@ bool SharedTouches::close(uint32_t exited) {
     lowest = std::min(lowest, low);
     highest = std::max(highest, high);
     if ((exited >> w & 1) != 0) continue;
-    for (const Set set : earlier_ ? std::array{kEarlierRead, kEarlierWritten, kEarlierAtomic}
-                                  : std::array{kRead, kWritten, kAtomic}) {
+    for (const Set set :
+         earlier_ ? std::array{kEarlierRead, kEarlierWritten, kEarlierAtomic} : std::array{kRead, kWritten, kAtomic}) {
       if (set % 3 == kAtomic && !atomics_) continue;
       std::memset(words(w, set) + low, 0, size_t{high - low} * sizeof(uint32_t));
     }

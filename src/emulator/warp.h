@@ -91,7 +91,7 @@ struct Warp {
   Frame* frame = nullptr;
   uint64_t* block_counts = nullptr;  ///< pairs (warps, lanes) per block counter
   uint64_t* guard_counts = nullptr;
-  Touches* touches = nullptr;  ///< during a launch that is to be proved free of races
+  Touches* touches = nullptr;                            ///< during a launch that is to be proved free of races
   alignas(64) std::array<uint32_t, kLanes> lane_mask{};  ///< mask, one word per lane, 0 or ~0
 
   Stop stop = Stop::none;
@@ -208,7 +208,7 @@ struct ClusterBarrier {
 struct Cluster {
   Launch* launch = nullptr;
   Touches* touches = nullptr;  ///< of the host thread that runs the cluster
-  uint32_t index = 0;  ///< linear in grid
+  uint32_t index = 0;          ///< linear in grid
   uint32_t id[3]{};
   std::vector<Cta> ctas;
   std::vector<Warp> warps;

@@ -313,8 +313,9 @@ constexpr Case kCases[] = {
     {"all write one word", "  st.global.u32 [%rd0], %r2;\n", false, true},
     {"neighbours in global memory", OWN_GLOBAL "  st.global.u32 [%rd1], %r2;\n  ld.global.u32 %r8, [%rd1+4];\n", false,
      true},
-    {"halves of a word", "  mul.wide.u32 %rd1, %r6, 2;\n  add.u64 %rd1, %rd0, %rd1;\n  cvt.u16.u32 %h0, %r2;\n"
-                         "  st.global.u16 [%rd1], %h0;\n",
+    {"halves of a word",
+     "  mul.wide.u32 %rd1, %r6, 2;\n  add.u64 %rd1, %rd0, %rd1;\n  cvt.u16.u32 %h0, %r2;\n"
+     "  st.global.u16 [%rd1], %h0;\n",
      true, false},
     {"words, then their halves by others",
      OWN_GLOBAL "  st.global.u32 [%rd1], %r2;\n  xor.b32 %r8, %r6, 1;\n  mul.wide.u32 %rd2, %r8, 4;\n"
@@ -397,7 +398,8 @@ TEST(Proof, AFailedOneLeavesNothingBehind) {
 }
 
 TEST(Proof, AFaultIsReportedOnce) {
-  const Outcome outcome = run(kernel(OWN_GLOBAL "  st.global.u32 [%rd1], %r2;\n  mov.u64 %rd2, 0;\n  st.global.u32 [%rd2], %r2;\n"), true);
+  const Outcome outcome =
+      run(kernel(OWN_GLOBAL "  st.global.u32 [%rd1], %r2;\n  mov.u64 %rd2, 0;\n  st.global.u32 [%rd2], %r2;\n"), true);
   EXPECT_EQ(outcome.proved, 0u);
   EXPECT_EQ(outcome.fault, "memory.out-of-bounds");
 }
@@ -429,9 +431,10 @@ std::string random_body(std::mt19937& random) {
     const std::string id = std::to_string(step), guard = below(4) == 0 ? "  @%q7 " : "  ";
     // index = thread * a + b, sometimes turned round inside the warp, sometimes only of the warp or of the lane
     const uint32_t source = below(12);
-    text += source == 0 ? "  mov.u32 %r20, %r4;\n" : source == 1 ? "  mov.u32 %r20, %r1;\n"
-            : global    ? "  mov.u32 %r20, %r6;\n"
-                        : "  mov.u32 %r20, %r2;\n";
+    text += source == 0   ? "  mov.u32 %r20, %r4;\n"
+            : source == 1 ? "  mov.u32 %r20, %r1;\n"
+            : global      ? "  mov.u32 %r20, %r6;\n"
+                          : "  mov.u32 %r20, %r2;\n";
     if (below(5) == 0) text += "  xor.b32 %r20, %r20, " + std::to_string(below(40)) + ";\n";
     text += "  mad.lo.u32 %r20, %r20, " + std::to_string(below(6) == 0 ? below(3) : 1) + ", " +
             std::to_string(below(6) == 0 ? below(3) : below(3) * 128) + ";\n";

@@ -240,7 +240,7 @@ void Checker::State::arrive_for_copies(Cluster& cluster, const emulator::Mbarrie
     if (issued == cluster.cp_issued.end()) continue;
     news.seen.advance(timeline_in(cluster.cp_async, index, {event.agent.cluster, event.agent.cta_rank}), 1u << lane,
                       static_cast<Time>(issued->second));
-    handed_over_.insert({event.agent.cluster, index, lane});
+    cluster.handed_over.insert({index, lane});
   }
   barrier.arrivals[event.phase].join(news);
 }
@@ -358,7 +358,7 @@ void Checker::State::unwaited_groups(Cluster& cluster, const Agent& agent, Site 
   const auto timeline = timelines.find(index);
   if (timeline == timelines.end()) return;
   if (knowledge.seen.covers(timeline->second, 1u << lane, static_cast<Time>(found->second))) return;
-  if (&timelines == &cluster.cp_async && handed_over_.contains({agent.cluster, index, lane})) return;
+  if (&timelines == &cluster.cp_async && cluster.handed_over.contains({index, lane})) return;
   Agent one = agent;
   one.lanes = 1u << lane;
   Finding result = finding("async.unfinished", Severity::error, one, site, Space::shared, 0, 0);

@@ -18,12 +18,11 @@ void Checker::State::launch_begin(const emulator::LaunchEvent& event) {
   warps_per_cta_ = (threads + 31) / 32;
   last_lanes_ = threads % 32 == 0 ? kAllLanes : (1u << (threads % 32)) - 1;
   clusters_.clear();
+  running_ = 0;
   operations_.resize(1);
   infos_.resize(1);
-  next_timeline_ = 1;
   timeline_places_.assign(1, {});
   locations_.clear();
-  handed_over_.clear();
   for (Output& output : outputs_) std::fill(output.writers.begin(), output.writers.end(), Output::Writer{});
   fenced_[0].clear();
   fenced_[1].clear();
@@ -36,44 +35,66 @@ void Checker::State::launch_begin(const emulator::LaunchEvent& event) {
 
 void Checker::State::launch_end() {
   for (auto& [index, cluster] : clusters_) {
-    for (const auto& [address, barrier] : cluster->mbarriers) {
-      if (!barrier.live || barrier.expected == barrier.completed || barrier.expect_site == 0) continue;
-      bool in_flight = false;
-      for (size_t number = 1; number < infos_.size() && !in_flight; ++number) {
-        const OperationInfo& info = infos_[number];
-        in_flight = info.completion == Completion::mbarrier && info.group == address &&
-                    info.agent.cluster == cluster->index && operations_[number].writes_at == Operation::kPending;
-      }
-      if (in_flight) continue;
-      Finding found = finding("mbarrier.tx-mismatch", Severity::error, barrier.expect_agent,
-                              sites_[barrier.expect_site], Space::shared, address, 8);
-      found.party.what = "announces the bytes";
-      found.message =
-          fmt::format("{} bytes were announced in this phase of the mbarrier and {} came: the phase cannot end",
-                      barrier.expected, barrier.completed);
-      found.fix =
-          "make expect_tx the sum of the bytes of all copies that complete on the barrier in the phase (a copy "
-          "counts its full box)";
-      add(std::move(found));
+    if (!cluster->over) finish_cluster(*cluster);
+  }
+  clusters_.clear();
+  global_.reset();
+}
+
+std::set<uint64_t> Checker::State::awaited_mbarriers(const Cluster& cluster) const {
+  std::set<uint64_t> awaited;
+  for (const auto& [id, numbers] : cluster.operations) {
+    for (const uint32_t number : numbers) {
+      if (infos_[number].completion == Completion::mbarrier && operations_[number].writes_at == Operation::kPending)
+        awaited.insert(infos_[number].group);
     }
-    // Operations of a kernel that was stopped are not left behind by it.
-    if (std::any_of(cluster->ends.begin(), cluster->ends.end(), [](const CtaEnd& end) { return end.live_warps != 0; }))
-      continue;
-    for (const auto& [id, numbers] : cluster->operations) {
+  }
+  return awaited;
+}
+
+void Checker::State::finish_cluster(Cluster& cluster) {
+  const std::set<uint64_t> awaited = awaited_mbarriers(cluster);
+  for (const auto& [address, barrier] : cluster.mbarriers) {
+    if (!barrier.live || barrier.expected == barrier.completed || barrier.expect_site == 0) continue;
+    if (awaited.contains(address)) continue;
+    Finding found = finding("mbarrier.tx-mismatch", Severity::error, barrier.expect_agent, sites_[barrier.expect_site],
+                            Space::shared, address, 8);
+    found.party.what = "announces the bytes";
+    found.message =
+        fmt::format("{} bytes were announced in this phase of the mbarrier and {} came: the phase cannot end",
+                    barrier.expected, barrier.completed);
+    found.fix =
+        "make expect_tx the sum of the bytes of all copies that complete on the barrier in the phase (a copy "
+        "counts its full box)";
+    add(std::move(found));
+  }
+  // Operations of a kernel that was stopped are not left behind by it.
+  const bool stopped =
+      std::any_of(cluster.ends.begin(), cluster.ends.end(), [](const CtaEnd& end) { return end.live_warps != 0; });
+  if (!stopped) {
+    for (const auto& [id, numbers] : cluster.operations) {
       for (const uint32_t number : numbers) {
         const OperationInfo& info = infos_[number];
         if (info.completion != Completion::mbarrier || info.tensor_map) continue;
         // Whether it happened to be complete is chance: nobody waited for it.
-        const auto barrier = cluster->mbarriers.find(info.group);
+        const auto barrier = cluster.mbarriers.find(info.group);
         const Time at = operations_[number].writes_at;
-        if (at == Operation::kPending || (barrier != cluster->mbarriers.end() && at > barrier->second.observed)) {
+        if (at == Operation::kPending || (barrier != cluster.mbarriers.end() && at > barrier->second.observed)) {
           unfinished(info);
         }
       }
     }
   }
-  clusters_.clear();
-  global_.reset();
+  // What other clusters may still conflict with is explained with the waits that its warps made.
+  Cluster rest;
+  rest.index = cluster.index;
+  rest.warps = std::move(cluster.warps);
+  rest.group_waits = std::move(cluster.group_waits);
+  rest.shared = std::move(cluster.shared);
+  rest.shared->clear();
+  rest.over = true;
+  cluster = std::move(rest);
+  --running_;
 }
 
 void Checker::State::access(const emulator::AccessEvent& event) {
@@ -98,7 +119,7 @@ void Checker::State::access(const emulator::AccessEvent& event) {
     return;
   }
   // What a strong read brings comes before the access itself.
-  if (reach != Reach::none && reads) acquire_locations(event, warp, position, reach);
+  if (reach != Reach::none && reads) acquire_locations(cluster, event, warp, position, reach);
 
   Access access;
   access.timeline = warp.timeline();
@@ -133,7 +154,7 @@ void Checker::State::access(const emulator::AccessEvent& event) {
       mark_output(event.addresses[std::countr_zero(rest)], event.bytes);
     if (!outputs_.empty()) mark_writers(event, warp, access.site, !atomic);
   }
-  if (writes) publish_locations(event, warp, position, reach, atomic);
+  if (writes) publish_locations(cluster, event, warp, position, reach, atomic);
   bound_memory(cluster);
 }
 
@@ -224,6 +245,9 @@ void Checker::State::exited(const Agent& agent, Site site) {
       unwaited_groups(cluster, agent, site, lane, index, knowledge, cluster.cp_issued, cluster.cp_async, "cp.async");
     });
   }
+  const bool last =
+      std::all_of(cluster.ends.begin(), cluster.ends.end(), [](const CtaEnd& end) { return end.live_warps == 0; });
+  if (last && awaited_mbarriers(cluster).empty()) finish_cluster(cluster);
 }
 
 Cluster& Checker::State::enter_cluster(const Agent& agent) {
@@ -231,6 +255,7 @@ Cluster& Checker::State::enter_cluster(const Agent& agent) {
   if (cluster == nullptr) {
     cluster = std::make_unique<Cluster>();
     cluster->index = agent.cluster;
+    ++running_;
     for (uint32_t cta = 0; cta < ctas_; ++cta) {
       for (uint32_t w = 0; w < warps_per_cta_; ++w) {
         const Timeline timeline = new_timeline({agent.cluster, cta}, w);
@@ -254,7 +279,7 @@ Cluster& Checker::State::enter_cluster(const Agent& agent) {
 
 Timeline Checker::State::new_timeline(Position position, uint32_t warp) {
   timeline_places_.push_back({position, warp});
-  return next_timeline_++;
+  return static_cast<Timeline>(timeline_places_.size() - 1);
 }
 
 Timeline Checker::State::timeline_in(std::map<uint32_t, Timeline>& timelines, uint32_t key, Position position) {
@@ -324,7 +349,7 @@ void Checker::State::bound_memory(const Cluster& cluster) {
   if ((++touches_ & 0xfff) != 0) return;
   size_t bytes =
       global_->memory() + cluster.shared->memory() + operations_.size() * (sizeof(Operation) + sizeof(OperationInfo));
-  if (clusters_.size() > 1) bytes += (clusters_.size() - 1) * cluster.shared->memory();
+  if (running_ > 1) bytes += (running_ - 1) * cluster.shared->memory();
   if (bytes < options_.shadow_bytes) return;
   stopped_ = true;
   unknown.insert(fmt::format("the shadow state reached its bound of {} MiB: later accesses were not checked",

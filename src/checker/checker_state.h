@@ -63,6 +63,8 @@ struct Release {
   Position position;
 };
 
+using Locations = std::unordered_map<uint64_t, std::vector<Release>>;  ///< by address
+
 /// A wgmma of one warp between issue and wait.
 struct RegistersInFlight {
   uint64_t group = 0;
@@ -165,8 +167,11 @@ struct Cluster {
   std::map<std::pair<uint32_t, uint64_t>, Knowledge> wgmma_groups;                ///< (warpgroup, group)
   std::map<uint32_t, WarpRegisters> registers;                                    ///< by warp
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
+  std::set<std::pair<uint32_t, unsigned>> handed_over;  ///< (warp, lane): a cp.async.mbarrier.arrive answers for them
+  Locations locations;                                  ///< in shared memory
   std::unique_ptr<Shadow> shared;
   std::vector<CtaEnd> ends;  ///< by rank
+  bool over = false;         ///< all threads have exited, nothing is in flight: judged, and most of it forgotten
 };
 
 class Checker::State {
@@ -230,6 +235,10 @@ class Checker::State {
     return enter_cluster(agent);
   }
   Cluster& enter_cluster(const Agent& agent);
+  /// Judges what a cluster leaves behind, and forgets what nobody will ask for again.
+  void finish_cluster(Cluster& cluster);
+  /// Mbarriers that operations of the cluster have yet to signal.
+  std::set<uint64_t> awaited_mbarriers(const Cluster& cluster) const;
   WarpThreads& warp_of(Cluster& cluster, const Agent& agent) { return cluster.warps[warp_index(agent)]; }
   Shadow& shadow_of(Cluster& cluster, Space space) { return space == Space::shared ? *cluster.shared : *global_; }
   Timeline new_timeline(Position position, uint32_t warp = 0);
@@ -250,10 +259,13 @@ class Checker::State {
   void bound_memory(const Cluster& cluster);
 
   // --- synchronisation
-  uint64_t location_key(const emulator::AccessEvent& event, unsigned lane) const;
-  void acquire_locations(const emulator::AccessEvent& event, WarpThreads& warp, const Position& position, Reach reach);
-  void publish_locations(const emulator::AccessEvent& event, WarpThreads& warp, const Position& position, Reach reach,
-                         bool atomic);
+  Locations& locations_of(Cluster& cluster, Space space) {
+    return space == Space::shared ? cluster.locations : locations_;
+  }
+  void acquire_locations(Cluster& cluster, const emulator::AccessEvent& event, WarpThreads& warp,
+                         const Position& position, Reach reach);
+  void publish_locations(Cluster& cluster, const emulator::AccessEvent& event, WarpThreads& warp,
+                         const Position& position, Reach reach, bool atomic);
   void check_init_seen(const Agent& agent, const Site& site, uint64_t address, WarpThreads& warp, Mbarrier& barrier);
 
   // --- asynchronous operations
@@ -290,14 +302,14 @@ class Checker::State {
   emulator::LaunchEvent launch_;
   uint32_t ctas_ = 1, warps_per_cta_ = 1, last_lanes_ = kAllLanes;
   std::map<uint32_t, std::unique_ptr<Cluster>> clusters_;
+  size_t running_ = 0;  ///< clusters that are not over
   Cluster* last_cluster_ = nullptr;
   size_t last_count_ = 0;
   std::unique_ptr<Shadow> global_;
   std::vector<Operation> operations_;
   std::vector<OperationInfo> infos_;
-  Timeline next_timeline_ = 1;
   std::vector<Place> timeline_places_;
-  std::unordered_map<uint64_t, std::vector<Release>> locations_;
+  Locations locations_;  ///< in global memory
   std::unordered_map<uint64_t, uint32_t> site_numbers_;
   std::vector<Site> sites_;
   std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
@@ -306,7 +318,6 @@ class Checker::State {
   uint64_t serial_ = 0;
   IssueKey last_issue_;
   uint32_t last_issue_lanes_ = 0;
-  std::set<std::tuple<uint32_t, uint32_t, unsigned>> handed_over_;
   std::map<std::tuple<std::string, uint64_t, uint64_t>, size_t> known_;
   std::vector<Piece> pieces_;  ///< of the access at hand
   uint64_t touches_ = 0;

@@ -150,13 +150,14 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
   }
 }
 
-void Checker::State::acquire_locations(const emulator::AccessEvent& event, WarpThreads& warp, const Position& position,
-                                       Reach reach) {
-  if (locations_.empty()) return;
+void Checker::State::acquire_locations(Cluster& cluster, const emulator::AccessEvent& event, WarpThreads& warp,
+                                       const Position& position, Reach reach) {
+  const Locations& locations = locations_of(cluster, event.space);
+  if (locations.empty()) return;
   for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    const auto found = locations_.find(location_key(event, lane));
-    if (found == locations_.end()) continue;
+    const auto found = locations.find(event.addresses[lane]);
+    if (found == locations.end()) continue;
     for (const Release& release : found->second) {
       if (!within(release.reach, release.position, position) || !within(reach, position, release.position)) {
         warp.for_each_class(1u << lane, [&](LaneClass& one) { one.knowledge.narrow.join(release.knowledge.seen); });
@@ -174,17 +175,18 @@ void Checker::State::acquire_locations(const emulator::AccessEvent& event, WarpT
   }
 }
 
-void Checker::State::publish_locations(const emulator::AccessEvent& event, WarpThreads& warp, const Position& position,
-                                       Reach reach, bool atomic) {
-  if (reach == Reach::none && locations_.empty()) return;
+void Checker::State::publish_locations(Cluster& cluster, const emulator::AccessEvent& event, WarpThreads& warp,
+                                       const Position& position, Reach reach, bool atomic) {
+  Locations& locations = locations_of(cluster, event.space);
+  if (reach == Reach::none && locations.empty()) return;
   std::optional<Knowledge> released;
   if (releases(event.semantics)) released = warp.publish(event.agent.lanes);
   for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    const uint64_t key = location_key(event, lane);
-    const auto found = locations_.find(key);
+    const uint64_t key = event.addresses[lane];
+    const auto found = locations.find(key);
     // Only read-modify-write operations continue what earlier releases handed on.
-    if (found != locations_.end() && !atomic) found->second.clear();
+    if (found != locations.end() && !atomic) found->second.clear();
     if (reach == Reach::none) continue;
     Release release;
     release.position = position;
@@ -201,7 +203,7 @@ void Checker::State::publish_locations(const emulator::AccessEvent& event, WarpT
       });
       if (!fenced) continue;
     }
-    std::vector<Release>& releases = locations_[key];
+    std::vector<Release>& releases = locations[key];
     const auto same = std::find_if(releases.begin(), releases.end(), [&](const Release& other) {
       return other.reach == release.reach && other.position.cluster == position.cluster &&
              other.position.cta == position.cta;
@@ -212,12 +214,6 @@ void Checker::State::publish_locations(const emulator::AccessEvent& event, WarpT
       releases.push_back(std::move(release));
     }
   }
-}
-
-uint64_t Checker::State::location_key(const emulator::AccessEvent& event, unsigned lane) const {
-  // Shared addresses are far below global ones; clusters have different shared memories.
-  return event.space == Space::shared ? (uint64_t{event.agent.cluster} << 34) | event.addresses[lane] | (1ull << 63)
-                                      : event.addresses[lane];
 }
 
 void Checker::State::check_init_seen(const Agent& agent, const Site& site, uint64_t address, WarpThreads& warp,

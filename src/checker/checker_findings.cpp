@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,22 @@ const char* name_of(AsyncKind kind) {
       return "prefetch";
   }
   return "operation";
+}
+
+void Checker::State::report_clash(const emulator::AccessEvent& event) {
+  // CUDA C++ Programming Guide, "SIMT Architecture": when lanes of one store write to the same place, the number of
+  // writes and which of them is the last are undefined. To the memory model they are two weak writes without order.
+  const uint64_t address = event.addresses[std::countr_zero(event.clashing)];
+  Agent agent = event.agent;
+  agent.lanes = 0;
+  for (uint32_t rest = event.clashing; rest != 0; rest &= rest - 1) {
+    if (event.addresses[std::countr_zero(rest)] == address) agent.lanes |= rest & (0u - rest);
+  }
+  Finding found = finding("race.warp", Severity::error, agent, event.site, event.space, address, event.bytes);
+  found.party.what = "writes, each lane another value";
+  found.message = "lanes of one store write different values to the same bytes: which of them stays is not defined";
+  found.fix = "let one lane write, or give each lane a place of its own";
+  add(std::move(found));
 }
 
 void Checker::State::unfinished(const OperationInfo& info) {

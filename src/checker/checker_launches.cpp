@@ -148,6 +148,7 @@ void Checker::State::access(const emulator::AccessEvent& event) {
       for (const Piece& piece : pieces_) shadow.touch(piece.context, piece.access, piece.address, piece.bytes, step);
     }
   }
+  if (event.clashing != 0 && reach == Reach::none) report_clash(event);
   if (!writes && !shared && !outputs_.empty()) forget_writers(event);
   if (writes && !shared) {
     for (uint32_t rest = event.agent.lanes; rest != 0 && !outputs_.empty(); rest &= rest - 1)

@@ -286,6 +286,8 @@ class Checker::State {
 
   // --- findings
   void conflict(Space space, const Report& report);
+  /// Lanes of one store write different values to the same bytes.
+  void report_clash(const emulator::AccessEvent& event);
   void unfinished(const OperationInfo& info);
   void report_exit(const Agent& agent, Site site, uint64_t address, uint32_t exit_site);
   std::string unfenced_rule(Space space, const Report& report) const;

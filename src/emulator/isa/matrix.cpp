@@ -63,6 +63,15 @@ void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
   event.kind = op.store ? AccessKind::write : AccessKind::read;
   event.bytes = kRowBytes;
   event.addresses = addresses;
+  if (op.store) {
+    std::array<std::array<std::byte, kRowBytes>, 32> values;
+    std::array<std::byte*, 32> rows;
+    for (unsigned r = 0; r < rows.size(); ++r) rows[r] = values[r].data();
+    for (unsigned m = 0; m < op.count; ++m)
+      stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);
+    event.clashing = clashing_lanes(event.agent.lanes, addresses, kRowBytes,
+                                    [&](unsigned a, unsigned b) { return values[a] == values[b]; });
+  }
   observer->on_access(event);
 }
 

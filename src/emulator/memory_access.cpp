@@ -1,5 +1,6 @@
 #include "emulator/memory_access.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -400,6 +401,23 @@ bool stores_same(Warp& warp, const MemoryOp& op, const Located& where, unsigned 
   return true;
 }
 
+/// Whether two lanes store the same value.
+bool lanes_store_same(Warp& warp, const MemoryOp& op, unsigned a, unsigned b) {
+  for (unsigned e = 0; e < op.elements; ++e) {
+    if (op.data[e].shape == Shape::uniform) continue;
+    // A register of 128 bits is two planes of 64; their low bytes and those of narrower registers are what is stored.
+    const uint32_t plane_bytes = std::min(op.data_bits[e] / 8u, 8u);
+    const auto* register_bytes = warp.slot<std::byte>(op.data[e].offset);
+    for (uint32_t done = 0; done < op.element_bytes; done += plane_bytes, register_bytes += kLanes * plane_bytes) {
+      if (std::memcmp(register_bytes + size_t{a} * plane_bytes, register_bytes + size_t{b} * plane_bytes,
+                      std::min(plane_bytes, op.element_bytes - done)) != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain_store) {
@@ -414,6 +432,10 @@ void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain
     addresses[lane] = where.address;
     event.space = where.space;
     if (plain_store && op.element_bytes <= 8 && stores_same(warp, op, where, lane)) event.unchanged |= 1u << lane;
+  }
+  if (plain_store) {
+    event.clashing = clashing_lanes(warp.mask, addresses, op.bytes,
+                                    [&](unsigned a, unsigned b) { return lanes_store_same(warp, op, a, b); });
   }
   event.agent = agent_of(warp, warp.mask);
   event.site = site_of(warp, inst);

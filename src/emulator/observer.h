@@ -48,6 +48,7 @@ struct AccessEvent {
   uint32_t bytes = 0;
   const uint64_t* addresses = nullptr;  ///< 32 entries
   uint32_t unchanged = 0;               ///< stores: lanes that store what the bytes hold already
+  uint32_t clashing = 0;                ///< stores: lanes whose bytes another lane gives another value
 };
 
 /// An ordinary instruction touches registers that some wgmma of the function uses. Registers are named by their offsets

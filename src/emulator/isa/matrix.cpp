@@ -49,18 +49,18 @@ bool find_rows(Warp& warp, const Inst& inst, const MatrixOp& op, std::array<std:
   return true;
 }
 
-void observe(Warp& warp, const Inst& inst, const MatrixOp& op, const std::array<std::byte*, 32>& rows) {
-  if (warp.touches != nullptr) {
-    // Which threads touch a row depends on the instruction's shape: several do.
-    bool fine = true;
-    for (unsigned lane = 0; lane < op.count * kRows; ++lane) {
-      const auto offset = static_cast<uint32_t>(rows[lane] - warp.cta->shared);
-      fine = warp.touches->shared.broadcast(warp.index, offset, kRowBytes,
-                                            op.store ? TouchKind::write : TouchKind::read) &&
-             fine;
-    }
-    if (!fine) give_up_proof(warp);
+/// Tells Warp::touches. Which threads touch a row depends on the instruction's shape: several do.
+void touch(Warp& warp, const MatrixOp& op, const std::array<std::byte*, 32>& rows) {
+  bool fine = true;
+  for (unsigned lane = 0; lane < op.count * kRows; ++lane) {
+    const auto offset = static_cast<uint32_t>(rows[lane] - warp.cta->shared);
+    const TouchKind kind = op.store ? TouchKind::write : TouchKind::read;
+    fine = warp.touches->shared.broadcast(warp.index, offset, kRowBytes, kind) && fine;
   }
+  if (!fine) give_up_proof(warp);
+}
+
+void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   uint64_t addresses[kLanes] = {};
@@ -74,6 +74,15 @@ void observe(Warp& warp, const Inst& inst, const MatrixOp& op, const std::array<
   event.kind = op.store ? AccessKind::write : AccessKind::read;
   event.bytes = kRowBytes;
   event.addresses = addresses;
+  if (op.store) {
+    std::array<std::array<std::byte, kRowBytes>, 32> values;
+    std::array<std::byte*, 32> rows;
+    for (unsigned r = 0; r < rows.size(); ++r) rows[r] = values[r].data();
+    for (unsigned m = 0; m < op.count; ++m)
+      stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);
+    event.clashing = clashing_lanes(event.agent.lanes, addresses, kRowBytes,
+                                    [&](unsigned a, unsigned b) { return values[a] == values[b]; });
+  }
   observer->on_access(event);
 }
 
@@ -81,7 +90,8 @@ const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
-  observe(warp, inst, op, rows);
+  if (warp.touches != nullptr) touch(warp, op, rows);
+  observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
     ldmatrix_b16(&rows[m * kRows], op.transpose, warp.slot<uint32_t>(op.registers[m]));
   }
@@ -92,7 +102,8 @@ const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
-  observe(warp, inst, op, rows);
+  if (warp.touches != nullptr) touch(warp, op, rows);
+  observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
     stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);
   }

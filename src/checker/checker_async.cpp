@@ -105,10 +105,13 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
     global_->touch(context, map, event.tensor_map, 128);
   }
   const auto layout = static_cast<uint8_t>(1 + event.layout[0].swizzle_bytes / 16);
-  for (size_t i = 0; i < event.reads.size(); ++i) {
-    if (event.reads[i].bytes == 0) continue;
-    if (by_lane) access.lanes = lane_of(i);
-    shadow_of(cluster, event.source_space).touch(context, access, event.reads[i].address, event.reads[i].bytes);
+  if (by_lane) {
+    for (size_t i = 0; i < event.reads.size(); ++i) {
+      access.lanes = lane_of(i);
+      shadow_of(cluster, event.source_space).touch(context, access, event.reads[i].address, event.reads[i].bytes);
+    }
+  } else {
+    shadow_of(cluster, event.source_space).touch(context, access, event.reads);
   }
   const bool reduces = event.kind == AsyncKind::bulk_reduce || event.kind == AsyncKind::tensor_reduce ||
                        event.kind == AsyncKind::red_async;
@@ -119,9 +122,15 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
       if (!outputs_.empty()) mark_output(range.address, range.bytes);
     }
   }
-  for (size_t i = 0; i < event.writes.size(); ++i) {
+  for (size_t i = 0, next = 0; i < event.writes.size(); i = next) {
+    next = i + 1;
     if (event.writes[i].bytes == 0) continue;
-    if (by_lane) access.lanes = lane_of(i);
+    if (by_lane) {
+      access.lanes = lane_of(i);
+    } else {
+      const uint32_t rank = rank_of(event.writes[i].address);
+      while (next < event.writes.size() && rank_of(event.writes[next].address) == rank) ++next;
+    }
     if (event.completion == Completion::mbarrier && event.destination_space == Space::shared) {
       // With multicast each CTA's part completes on that CTA's barrier.
       const uint64_t barrier =
@@ -134,7 +143,7 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
         if (access.operation == 0) access.operation = enter(barrier);
       }
     }
-    shadow_of(cluster, event.destination_space).touch(context, access, event.writes[i].address, event.writes[i].bytes);
+    shadow_of(cluster, event.destination_space).touch(context, access, event.writes.subspan(i, next - i));
   }
   bound_memory(cluster);
 }
@@ -302,9 +311,10 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
   infos_.push_back(info);
   access.operation = static_cast<uint32_t>(operations_.size() - 1);
   const Context context{&issue.knowledge, position};
-  for (size_t i = 0; i < event.reads.size(); ++i) {
-    access.layout = static_cast<uint8_t>(1 + event.layout[i < event.a_reads ? 0 : 1].swizzle_bytes / 16);
-    cluster.shared->touch(context, access, event.reads[i].address, event.reads[i].bytes);
+  for (const unsigned operand : {0u, 1u}) {
+    access.layout = static_cast<uint8_t>(1 + event.layout[operand].swizzle_bytes / 16);
+    cluster.shared->touch(context, access,
+                          operand == 0 ? event.reads.first(event.a_reads) : event.reads.subspan(event.a_reads));
   }
   cluster.wgmma_groups[{group, event.completion_target}].join(issue.knowledge);
   cluster.wgmma_issues.erase({group, sequence});

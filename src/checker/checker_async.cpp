@@ -135,6 +135,13 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
       }
     }
     shadow_of(cluster, event.destination_space).touch(context, access, event.writes[i].address, event.writes[i].bytes);
+    if (event.destination_space != Space::shared) continue;
+    if (event.kind == AsyncKind::tensor_copy) {
+      cluster.tiles.copied(event.writes[i].address, event.writes[i].bytes, event.layout[0], event.tensor_map,
+                           access.site);
+    } else {
+      cluster.tiles.written(event.writes[i].address, event.writes[i].bytes);
+    }
   }
   bound_memory(cluster);
 }
@@ -306,9 +313,23 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
     access.layout = static_cast<uint8_t>(1 + event.layout[i < event.a_reads ? 0 : 1].swizzle_bytes / 16);
     cluster.shared->touch(context, access, event.reads[i].address, event.reads[i].bytes);
   }
+  if (event.a_reads != 0) check_tile(cluster, event, event.layout[0], "A");
+  check_tile(cluster, event, event.layout[1], "B");
   cluster.wgmma_groups[{group, event.completion_target}].join(issue.knowledge);
   cluster.wgmma_issues.erase({group, sequence});
   bound_memory(cluster);
+}
+
+void Checker::State::check_tile(Cluster& cluster, const emulator::AsyncIssueEvent& event,
+                                const emulator::AsyncIssueEvent::TileLayout& layout, const char* operand) {
+  const auto mismatch = cluster.tiles.check(layout);
+  if (!mismatch) return;
+  Finding found = finding("wgmma.layout", Severity::error, event.agent, event.site, Space::shared, layout.start, 16);
+  found.party.what = fmt::format("reads the tile as operand {}", operand);
+  found.message = mismatch->message;
+  found.fix = mismatch->fix;
+  found.other = Party{sites_[mismatch->copy_site], "TMA copy writes", event.agent.cluster, event.agent.cta_rank, 0, 0};
+  add(std::move(found));
 }
 
 void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event) {

@@ -13,6 +13,7 @@
 #include "checker/checker.h"
 #include "checker/shadow.h"
 #include "checker/threads.h"
+#include "checker/tiles.h"
 
 /// What the checker remembers of a launch, for the sources of this room only. Its functions stand in one file for each
 /// subject: checker_launches (clusters, accesses, exits), checker_sync (fences, barriers, strong locations),
@@ -169,6 +170,7 @@ struct Cluster {
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
   std::set<std::pair<uint32_t, unsigned>> handed_over;  ///< (warp, lane): a cp.async.mbarrier.arrive answers for them
   Locations locations;                                  ///< in shared memory
+  Tiles tiles;
   std::unique_ptr<Shadow> shared;
   std::vector<CtaEnd> ends;  ///< by rank
   bool over = false;         ///< all threads have exited, nothing is in flight: judged, and most of it forgotten
@@ -276,6 +278,8 @@ class Checker::State {
   void arrive_for_copies(Cluster& cluster, const emulator::MbarrierEvent& event, Mbarrier& barrier);
   void complete(Cluster& cluster, const emulator::MbarrierEvent& event, Mbarrier& barrier);
   void issue_wgmma(Cluster& cluster, WarpThreads& warp, const emulator::AsyncIssueEvent& event);
+  void check_tile(Cluster& cluster, const emulator::AsyncIssueEvent& event,
+                  const emulator::AsyncIssueEvent::TileLayout& layout, const char* operand);
   void check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event);
 
   // --- outputs

@@ -138,9 +138,17 @@ struct OperationInfo {
   Agent agent;
 };
 
+/// A wgmma that not all warps of its warpgroup have issued yet.
 struct WarpgroupIssue {
-  Knowledge knowledge;
   unsigned warps = 0;
+  Knowledge knowledge[4];  ///< by warp
+  uint64_t states[4] = {};
+};
+
+/// What the warps of a warpgroup knew together when they issued a wgmma, and in which states they were.
+struct WarpgroupKnowledge {
+  uint64_t states[4] = {};
+  Knowledge knowledge;
 };
 
 /// How a CTA of a cluster ends while others use its shared memory.
@@ -171,6 +179,7 @@ struct Cluster {
   std::map<uint32_t, Timeline> wgmma;                                             ///< by warpgroup
   std::map<std::pair<uint32_t, uint64_t>, WarpgroupIssue> wgmma_issues;           ///< (warpgroup, sequence number)
   std::map<uint32_t, uint64_t> wgmma_sequence;                                    ///< by warp
+  std::map<uint32_t, WarpgroupKnowledge> wgmma_knowledge;                         ///< by warpgroup, at its last wgmma
   std::map<std::pair<uint32_t, uint64_t>, Knowledge> wgmma_groups;                ///< (warpgroup, group)
   std::map<uint32_t, WarpRegisters> registers;                                    ///< by warp
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first

@@ -204,6 +204,11 @@ class Checker::State {
   // Between kernels of several streams every access matters.
   bool accepts_proof() const { return options_.accept_proofs && !stopped_ && streams_.size() == 1; }
   void proved(std::span<const emulator::ByteRange> written);
+  /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
+  std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
+  /// The launch is over, and together the workers saw all of it. False: there is something to be said about it, which
+  /// takes one state that sees everything.
+  bool join(const std::vector<std::unique_ptr<State>>& workers);
   void access(const emulator::AccessEvent& event);
   void exited(const Agent& agent, Site site);
 

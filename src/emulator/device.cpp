@@ -12,6 +12,7 @@
 #include "emulator/isa/system.h"
 #include "emulator/launch.h"
 #include "emulator/loader.h"
+#include "emulator/write_saver.h"
 #include "ptx/parser.h"
 #include "ptx/printer.h"
 
@@ -76,31 +77,35 @@ class Device::State {
     return it == programs.end() ? nullptr : it->second;
   }
 
+  using RunLaunch = std::function<void(unsigned threads, bool proving)>;
+
+  /// After a run that was for nothing: memory is as it was, and the launch can begin again.
+  static void take_back(Launch& launch) {
+    launch.undo.restore();
+    launch.touches.clear();
+    launch.instructions = launch.global_progress = 0;
+    launch.stopped = launch.unproven = false;
+  }
+
   /// Runs a launch at full speed and shows that nothing in it can race, if it is that kind of kernel and the observer
   /// is content with that. False: nothing has happened yet.
-  bool prove(Launch& launch, Program& program, const LaunchRequest& request, const LaunchEvent& event,
-             const std::function<void(unsigned threads, bool proving)>& run) const {
+  bool prove(Launch& launch, Program& program, const KernelHabits& habits, const LaunchRequest& request,
+             const LaunchEvent& event, const RunLaunch& run) const {
     Observer* observer = launch.observer;
-    if (observer == nullptr || !observer->accepts_proof(event)) return false;
-    // Threads have 32-bit numbers; what a host process sees of shared pages cannot be taken back.
+    // Threads have 32-bit numbers.
     const bool fits = uint64_t{launch.clusters} * launch.threads_per_cta < GlobalTouches::kAtomics;
-    if (launch.ctas_per_cluster != 1 || launch.host_can_write || !fits) return false;
-    const Provable kind = provable(program, launch.kernel->index);
-    if (kind == Provable::no) return false;
+    if (!habits.ordinary || launch.ctas_per_cluster != 1 || !fits || !observer->accepts_proof(event)) return false;
     const FunctionCode* kernel = launch.kernel;
     launch.program = &touching_program(program);
     launch.kernel = launch.program->functions[kernel->index].get();
     launch.observer = nullptr;
-    run(kind == Provable::yes ? options.threads : 1, true);
+    run(habits.depends_on_order ? 1 : options.threads, true);
     launch.program = &program;
     launch.kernel = kernel;
     launch.observer = observer;
     // Where a kernel stops, an observer can say more about the way there.
     if (launch.unproven || (launch.stopped && !request.stop.stop_requested())) {
-      launch.undo.restore();
-      launch.touches.clear();
-      launch.instructions = launch.global_progress = 0;
-      launch.stopped = false;
+      take_back(launch);
       return false;
     }
     std::vector<ByteRange> written;
@@ -111,6 +116,23 @@ class Device::State {
     }
     observer->on_proved(event, written);
     return true;
+  }
+
+  /// Runs a launch on all threads, each with a part of the observer's attention, if nothing orders its clusters and
+  /// the observer can do that. False: something was found, or it cannot; nothing has happened yet.
+  bool watch_on_all_threads(Launch& launch, const KernelHabits& habits, const LaunchRequest& request,
+                            const LaunchEvent& event, const RunLaunch& run) const {
+    Observer* observer = launch.observer;
+    if (habits.depends_on_order || launch.clusters < 2 || options.threads < 2) return false;
+    if (!observer->accepts_workers(event, options.threads)) return false;
+    WriteSaver saver(*observer, *memory, launch.undo);
+    launch.observer = &saver;
+    run(options.threads, false);
+    launch.observer = observer;
+    const bool whole = !launch.stopped || request.stop.stop_requested();
+    if (observer->on_workers_end(event) && whole) return true;
+    take_back(launch);
+    return false;
   }
 
   static CodePlace describe(const Program& program, Site site) {
@@ -415,8 +437,17 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
     totals = run_clusters(launch, request.sample, workers, resident, proving);
   };
-  if (!state_->prove(launch, *program, request, event, run)) {
-    run(launch.observer != nullptr && launch.observer->serial() ? 1 : state_->options.threads, false);
+  bool done = false;
+  if (launch.observer != nullptr && launch.observer->serial()) {
+    const KernelHabits habits = habits_of(*program, request.function.function);
+    // What a host process sees of shared pages, or reads of what a kernel prints, cannot be taken back.
+    if (!launch.host_can_write && !habits.prints) {
+      done = state_->prove(launch, *program, habits, request, event, run) ||
+             state_->watch_on_all_threads(launch, habits, request, event, run);
+    }
+    if (!done) run(1, false);
+  } else {
+    run(state_->options.threads, false);
   }
   const uint64_t wanted = request.sample.empty() ? launch.clusters : request.sample.size();
   if (request.stop.stop_requested() && !totals.fault && totals.clusters_run < wanted) {

@@ -116,7 +116,8 @@ struct Mbarrier {
   uint32_t init_lanes = 0;
   uint32_t init_site = 0;
   bool init_reported = false;
-  std::map<uint64_t, Knowledge> arrivals;  ///< by phase
+  std::map<uint64_t, Knowledge> arrivals;  ///< by phase, of those that no wait has asked for
+  Knowledge arrived;                       ///< in all phases before
   // The phase that is going on, as far as the transaction bytes tell.
   uint64_t ledger_phase = 0;
   int64_t expected = 0, completed = 0;

@@ -144,6 +144,7 @@ CheckFinding from_evaluation(const evaluation::Finding& found) {
   finding.location.line = found.place.line;
   finding.location.ptx_line = found.place.ptx_line;
   finding.location.instruction = found.place.instruction;
+  finding.output = found.place.output;
   return finding;
 }
 

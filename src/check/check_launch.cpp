@@ -59,8 +59,10 @@ Result<void> check_launch(std::string_view ptx, const std::string& name, const l
       if (!wrong) return tl::unexpected<Error>(wrong.error());
       for (const launch::OutputMismatch& one : *wrong) {
         CheckFinding finding;
-        finding.rule = "numeric.wrong-output";
+        finding.rule = "numeric.mismatch";
+        finding.kernel = device.module(*module)->functions[prepared->request().function.function].name;
         finding.message = one.text();
+        finding.output = one.argument;
         (*watch)->add(std::move(finding));
       }
     }

@@ -38,9 +38,21 @@ int rank(checker::Severity severity) {
   return severity == checker::Severity::error ? 0 : severity == checker::Severity::warning ? 1 : 2;
 }
 
-/// A kernel that stops, or wrong numbers, are what hazards lead to.
-bool is_consequence(const CheckFinding& finding) {
-  return finding.rule.starts_with("numeric.") || finding.rule == "sync.deadlock" || finding.rule == "memory.unwritten";
+bool is_numeric(const CheckFinding& finding) { return finding.rule.starts_with("numeric."); }
+
+/// A kernel that stops, and then wrong numbers, are what hazards lead to.
+int distance_from_cause(const CheckFinding& finding) {
+  if (is_numeric(finding)) return 2;
+  return finding.rule == "sync.deadlock" || finding.rule == "memory.unwritten" ? 1 : 0;
+}
+
+/// Whether a hazard of this kind can change results.
+bool may_spoil_numbers(const CheckFinding& finding) {
+  static constexpr std::string_view kFamilies[] = {"race.",  "proxy.",  "async.", "mbarrier.",
+                                                   "wgmma.", "memory.", "tma."};
+  return finding.severity == checker::Severity::error && !finding.suppressed && distance_from_cause(finding) == 0 &&
+         std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [&](std::string_view family) { return finding.rule.starts_with(family); });
 }
 
 base::Json sarif_location(const Location& location) {
@@ -115,7 +127,7 @@ Verdict CheckReport::verdict() const {
 
 void CheckReport::add(CheckFinding finding, const std::string& policy) {
   const auto key = [](const CheckFinding& one) {
-    return std::tuple(one.rule, one.kernel, one.location.ptx_line, one.other.ptx_line, one.has_other);
+    return std::tuple(one.rule, one.kernel, one.output, one.location.ptx_line, one.other.ptx_line, one.has_other);
   };
   const auto same =
       std::find_if(findings.begin(), findings.end(), [&](const CheckFinding& one) { return key(one) == key(finding); });
@@ -130,8 +142,13 @@ void CheckReport::add(CheckFinding finding, const std::string& policy) {
 
 void CheckReport::sort() {
   std::stable_sort(findings.begin(), findings.end(), [](const CheckFinding& a, const CheckFinding& b) {
-    return std::tuple(rank(a.severity), is_consequence(a)) < std::tuple(rank(b.severity), is_consequence(b));
+    return std::tuple(rank(a.severity), distance_from_cause(a)) < std::tuple(rank(b.severity), distance_from_cause(b));
   });
+  const auto cause = std::find_if(findings.begin(), findings.end(), may_spoil_numbers);
+  if (cause == findings.end()) return;
+  for (CheckFinding& finding : findings) {
+    if (is_numeric(finding)) finding.follows_from = cause->rule;
+  }
 }
 
 base::Json to_json(const CheckReport& report) {
@@ -143,6 +160,8 @@ base::Json to_json(const CheckReport& report) {
                           {"address", one.address},   {"occurrences", one.occurrences},
                           {"policies", one.policies}, {"suppressed", one.suppressed}};
     if (one.has_other) finding["other"] = location_json(one.other);
+    if (!one.output.empty()) finding["output"] = one.output;
+    if (!one.follows_from.empty()) finding["follows_from"] = one.follows_from;
     findings.push_back(std::move(finding));
   }
   return {{"schema", CheckReport::kSchema},
@@ -169,10 +188,11 @@ base::Json to_sarif(const CheckReport& report) {
     if (named.insert(one.rule).second) {
       rules.push_back({{"id", one.rule}, {"shortDescription", {{"text", one.message}}}});
     }
-    base::Json result = {{"ruleId", one.rule},
-                         {"level", to_string(one.severity)},
-                         {"message", {{"text", fmt::format("{} Fix: {}.", one.message, one.fix)}}},
-                         {"locations", base::Json::array({sarif_location(one.location)})}};
+    base::Json result = {
+        {"ruleId", one.rule},
+        {"level", to_string(one.severity)},
+        {"message", {{"text", one.fix.empty() ? one.message : fmt::format("{} Fix: {}.", one.message, one.fix)}}},
+        {"locations", base::Json::array({sarif_location(one.location)})}};
     if (one.has_other) result["relatedLocations"] = base::Json::array({sarif_location(one.other)});
     if (one.suppressed) result["suppressions"] = base::Json::array({{{"kind", "external"}}});
     results.push_back(std::move(result));
@@ -211,6 +231,7 @@ std::string to_text(const CheckReport& report) {
     if (!one.address.empty()) out += fmt::format("  bytes  {}\n", one.address);
     if (one.location.ptx_line != 0 || one.location.line != 0) place("at", one.location);
     if (one.has_other) place("after", one.other);
+    if (!one.follows_from.empty()) out += fmt::format("  cause  perhaps {}, above\n", one.follows_from);
     if (!one.fix.empty()) out += fmt::format("  fix    {}\n", one.fix);
     const bool everywhere = one.policies.size() == report.policies.size();
     out += fmt::format("  seen   {} time{}{}\n\n", one.occurrences, one.occurrences == 1 ? "" : "s",

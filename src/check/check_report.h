@@ -38,6 +38,9 @@ struct CheckFinding {
   bool has_other = false;
   Location other;
   std::string address;  ///< "A + 0x40", "shared + 0x400"
+  std::string output;   ///< of wrong numbers: the output they are in
+  /// Of wrong numbers: the rule of a hazard that may be their cause, found in the same check.
+  std::string follows_from;
   uint64_t occurrences = 1;
   std::set<std::string> policies;  ///< completion policies and seeds under which it showed
   bool suppressed = false;
@@ -65,7 +68,7 @@ struct CheckReport {
   Verdict verdict() const;
   /// Joins a finding with one that says the same, or appends it.
   void add(CheckFinding finding, const std::string& policy);
-  /// Sorts: errors first, faults that stopped a kernel after the hazards that may have caused them.
+  /// Sorts: errors first, and what hazards may lead to after them: kernels that stop, then wrong numbers.
   void sort();
 };
 

@@ -123,8 +123,13 @@ Finding fault_finding(const emulator::Fault& fault) {
     out.message +=
         fmt::format("\nin block ({}, {}, {}), warp {}", fault.cta[0], fault.cta[1], fault.cta[2], fault.warp);
   }
-  out.place = {fault.place.kernel,   source_name(fault.place.file), fault.place.line, 0,
-               fault.place.ptx_line, fault.place.instruction};
+  out.place = {fault.place.kernel,
+               source_name(fault.place.file),
+               fault.place.line,
+               0,
+               fault.place.ptx_line,
+               fault.place.instruction,
+               {}};
   return out;
 }
 

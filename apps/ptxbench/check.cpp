@@ -120,6 +120,9 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
       finding.rule = diagnostic.rule;
       finding.message = diagnostic.message;
       finding.fix = diagnostic.remedy;
+      finding.kernel = diagnostic.kernel;
+      finding.host_call = diagnostic.call;
+      if (diagnostic.note) finding.severity = checker::Severity::note;
       (*watch)->add(std::move(finding));
     }
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
@@ -145,6 +148,7 @@ CheckFinding from_evaluation(const evaluation::Finding& found) {
   finding.location.ptx_line = found.place.ptx_line;
   finding.location.instruction = found.place.instruction;
   finding.output = found.place.output;
+  finding.host_call = found.place.host_call;
   return finding;
 }
 

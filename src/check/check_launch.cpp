@@ -24,7 +24,11 @@ bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
     const auto launched = watch.device().launch(prepared.request());
     if (!launched) {
       CheckFinding refused;
-      refused.rule = "launch.refused";
+      refused.rule = launched.error().rule;
+      refused.kernel = watch.device()
+                           .module(prepared.request().function.module)
+                           ->functions[prepared.request().function.function]
+                           .name;
       refused.message = launched.error().message;
       watch.add(std::move(refused));
       return false;

@@ -160,6 +160,7 @@ base::Json to_json(const CheckReport& report) {
                           {"address", one.address},   {"occurrences", one.occurrences},
                           {"policies", one.policies}, {"suppressed", one.suppressed}};
     if (one.has_other) finding["other"] = location_json(one.other);
+    if (!one.host_call.empty()) finding["host_call"] = one.host_call;
     if (!one.output.empty()) finding["output"] = one.output;
     if (!one.follows_from.empty()) finding["follows_from"] = one.follows_from;
     findings.push_back(std::move(finding));
@@ -231,6 +232,7 @@ std::string to_text(const CheckReport& report) {
     if (!one.address.empty()) out += fmt::format("  bytes  {}\n", one.address);
     if (one.location.ptx_line != 0 || one.location.line != 0) place("at", one.location);
     if (one.has_other) place("after", one.other);
+    if (!one.host_call.empty()) out += fmt::format("  call   {}\n", one.host_call);
     if (!one.follows_from.empty()) out += fmt::format("  cause  perhaps {}, above\n", one.follows_from);
     if (!one.fix.empty()) out += fmt::format("  fix    {}\n", one.fix);
     const bool everywhere = one.policies.size() == report.policies.size();

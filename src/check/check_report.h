@@ -37,8 +37,9 @@ struct CheckFinding {
   Location location;
   bool has_other = false;
   Location other;
-  std::string address;  ///< "A + 0x40", "shared + 0x400"
-  std::string output;   ///< of wrong numbers: the output they are in
+  std::string address;    ///< "A + 0x40", "shared + 0x400"
+  std::string host_call;  ///< of a launch: "cudaLaunchKernel (<<<>>>)"
+  std::string output;     ///< of wrong numbers: the output they are in
   /// Of wrong numbers: the rule of a hazard that may be their cause, found in the same check.
   std::string follows_from;
   uint64_t occurrences = 1;

@@ -30,7 +30,8 @@ TEST(HostFaults, HugeAllocation) {
 TEST(HostFaults, CopyIntoAnOutput) { expect_failure(run(7), "host.writes-tensor"); }
 
 TEST(HostFaults, ExceptionNamesItsLine) {
-  const Finding* finding = expect_failure(run(8), "host.error");
+  const Evaluation result = run(8);
+  const Finding* finding = expect_failure(result, "host.error");
   ASSERT_NE(finding, nullptr);
   EXPECT_NE(finding->message.find("ValueError: eight rows are not supported"), std::string::npos) << finding->message;
   EXPECT_EQ(finding->place.file, "kernel.cu");
@@ -59,8 +60,11 @@ TEST(HostFaults, ForgedReportDoesNotPass) {
 }
 
 TEST(HostFaults, RefusedLaunchIsExplained) {
-  const Finding* finding = expect_failure(run(13), "launch.refused");
+  const Evaluation result = run(13);
+  const Finding* finding = expect_failure(result, "launch.threads");
   ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->place.kernel.find("gemm"), std::string::npos);
+  EXPECT_EQ(finding->place.host_call, "cudaLaunchKernel (<<<>>>)");
   EXPECT_NE(finding->message.find("2048"), std::string::npos) << finding->message;
 }
 

@@ -96,6 +96,8 @@ void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c)
   gemm<<<dim3(static_cast<unsigned>(n / kTile), static_cast<unsigned>((m + kTile - 1) / kTile)), dim3(kTile, kTile), 0, stream>>>(
       static_cast<const __nv_bfloat16*>(a.data_ptr()), static_cast<const __nv_bfloat16*>(b.data_ptr()),
       static_cast<__nv_bfloat16*>(c.data_ptr()), m, n, k, m - 64);
+  const cudaError_t launched = cudaGetLastError();
+  if (launched != cudaSuccess) TVM_FFI_THROW(RuntimeError) << cudaGetErrorString(launched);
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);

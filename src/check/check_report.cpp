@@ -168,6 +168,8 @@ base::Json to_json(const CheckReport& report) {
   return {{"schema", CheckReport::kSchema},
           {"verdict", to_string(report.verdict())},
           {"findings", std::move(findings)},
+          {"stored", !report.stored_at.empty()},
+          {"stored_at", report.stored_at},
           {"findings_dropped", report.findings_dropped},
           {"fidelity",
            {{"policies", report.policies},
@@ -180,6 +182,101 @@ base::Json to_json(const CheckReport& report) {
             {"rules_not_checked", CheckReport::kRulesNotChecked},
             {"unknown", report.unknown}}},
           {"seconds", report.seconds}};
+}
+
+namespace {
+
+/// Members of a report read back; remembers whether one was missing or of another type.
+class Reader {
+ public:
+  template <class T>
+  T read(const base::Json& object, const char* name) {
+    const base::Json* member = object.is_object() ? base::optional_member(object, name) : nullptr;
+    if (member == nullptr) {
+      wrong_ = true;
+      return T{};
+    }
+    try {
+      return member->get<T>();
+    } catch (const base::Json::exception&) {
+      wrong_ = true;
+      return T{};
+    }
+  }
+  const base::Json& list(const base::Json& object, const char* name) {
+    static const base::Json kNone = base::Json::array();
+    const base::Json* member = object.is_object() ? base::optional_member(object, name) : nullptr;
+    if (member != nullptr && member->is_array()) return *member;
+    wrong_ = true;
+    return kNone;
+  }
+  bool wrong() const { return wrong_; }
+
+  Location location(const base::Json& json) {
+    Location location;
+    location.file = read<std::string>(json, "file");
+    location.line = read<uint32_t>(json, "line");
+    location.ptx_line = read<uint32_t>(json, "ptx_line");
+    location.instruction = read<std::string>(json, "instruction");
+    location.what = read<std::string>(json, "what");
+    location.thread = read<std::string>(json, "thread");
+    for (const base::Json& call : list(json, "stack")) {
+      location.called_from.emplace_back(read<std::string>(call, "file"), read<uint32_t>(call, "line"));
+    }
+    return location;
+  }
+
+  CheckFinding finding(const base::Json& json) {
+    CheckFinding finding;
+    finding.rule = read<std::string>(json, "rule");
+    const auto severity = read<std::string>(json, "severity");
+    finding.severity = severity == "error"     ? checker::Severity::error
+                       : severity == "warning" ? checker::Severity::warning
+                                               : checker::Severity::note;
+    wrong_ = wrong_ || severity != to_string(finding.severity);
+    finding.kernel = read<std::string>(json, "kernel");
+    finding.message = read<std::string>(json, "message");
+    finding.fix = read<std::string>(json, "fix");
+    finding.location = location(read<base::Json>(json, "location"));
+    finding.has_other = json.contains("other");
+    if (finding.has_other) finding.other = location(json["other"]);
+    finding.address = read<std::string>(json, "address");
+    if (json.contains("host_call")) finding.host_call = read<std::string>(json, "host_call");
+    if (json.contains("output")) finding.output = read<std::string>(json, "output");
+    if (json.contains("follows_from")) finding.follows_from = read<std::string>(json, "follows_from");
+    finding.occurrences = read<uint64_t>(json, "occurrences");
+    finding.policies = read<std::set<std::string>>(json, "policies");
+    finding.suppressed = read<bool>(json, "suppressed");
+    return finding;
+  }
+
+ private:
+  bool wrong_ = false;
+};
+
+}  // namespace
+
+Result<CheckReport> report_from_json(const base::Json& json) {
+  Reader reader;
+  CheckReport report;
+  if (reader.read<std::string>(json, "schema") != CheckReport::kSchema) return input_error("no report of a check");
+  for (const base::Json& finding : reader.list(json, "findings")) {
+    if (!finding.is_object()) return input_error("a finding that is no object");
+    report.findings.push_back(reader.finding(finding));
+  }
+  report.findings_dropped = reader.read<uint64_t>(json, "findings_dropped");
+  const auto fidelity = reader.read<base::Json>(json, "fidelity");
+  report.policies = reader.read<std::vector<std::string>>(fidelity, "policies");
+  report.launches = reader.read<uint64_t>(fidelity, "launches");
+  report.warp_instructions = reader.read<uint64_t>(fidelity, "warp_instructions");
+  report.clusters_run = reader.read<uint64_t>(fidelity, "clusters_run");
+  report.clusters_total = reader.read<uint64_t>(fidelity, "clusters_total");
+  report.approximate = reader.read<std::set<std::string>>(fidelity, "approximate");
+  report.unsupported = reader.read<std::set<std::string>>(fidelity, "unsupported");
+  report.unknown = reader.read<std::set<std::string>>(fidelity, "unknown");
+  report.seconds = reader.read<double>(json, "seconds");
+  if (reader.wrong()) return input_error("a report of a check with members missing or of another type");
+  return report;
 }
 
 base::Json to_sarif(const CheckReport& report) {
@@ -248,6 +345,7 @@ std::string to_text(const CheckReport& report) {
                      report.clusters_total, fmt::join(report.policies, ", "),
                      report.approximate.empty() ? "none" : fmt::format("{}", fmt::join(report.approximate, ", ")));
   out += fmt::format("not looked for: {}\n", fmt::join(CheckReport::kRulesNotChecked, ", "));
+  if (!report.stored_at.empty()) out += fmt::format("stored result of {}; --fresh runs again\n", report.stored_at);
   out += fmt::format("verdict: {}\n", to_string(report.verdict()));
   return out;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "checker/findings.h"
 #include "emulator/device.h"
@@ -65,6 +66,8 @@ struct CheckReport {
   uint64_t launches = 0, warp_instructions = 0, clusters_run = 0, clusters_total = 0;
   uint64_t findings_dropped = 0;
   double seconds = 0;
+  /// When the report was made, if it comes from an earlier check; empty if from this one.
+  std::string stored_at;
 
   Verdict verdict() const;
   /// Joins a finding with one that says the same, or appends it.
@@ -77,6 +80,8 @@ struct CheckReport {
 Location locate(const emulator::CodePlace& place, const checker::Party* party, const uint32_t cta[3]);
 
 base::Json to_json(const CheckReport& report);
+/// What to_json wrote.
+Result<CheckReport> report_from_json(const base::Json& json);
 /// SARIF 2.1.0, one run.
 base::Json to_sarif(const CheckReport& report);
 /// For a person: findings, each with both places and the fix, then the verdict and the fidelity line.

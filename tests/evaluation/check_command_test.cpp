@@ -1,11 +1,15 @@
 // `ptxbench check` of candidates: wrong numbers are findings with the explanation that the numbers themselves confirm.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/text.h"
 
 namespace ptxbench {
 namespace {
@@ -25,12 +29,17 @@ struct Checked {
   }
 };
 
-Checked check(const std::string& candidate, int rows, std::vector<std::string> more = {"--policies", "eager"}) {
+const std::vector<std::string> kOnce{"--fresh", "--policies", "eager"};
+
+Checked check(const std::string& candidate, int rows, const std::vector<std::string>& more = kOnce,
+              const std::string& cache = TEST_CACHE) {
   base::ProcessOptions options;
-  options.argv = {TEST_PROGRAM, "check",  kCandidates + candidate,     "-p",     "gemm_small", "--data",
-                  kData,        "--axis", "M=" + std::to_string(rows), "--json", "-"};
+  const std::string file = candidate.starts_with('/') ? candidate : kCandidates + candidate;
+  options.argv = {
+      TEST_PROGRAM, "check", file, "-p", "gemm_small", "--data", kData, "--axis", "M=" + std::to_string(rows),
+      "--json",     "-"};
   options.argv.insert(options.argv.end(), more.begin(), more.end());
-  options.environment["PTXBENCH_CACHE"] = TEST_CACHE;
+  options.environment["PTXBENCH_CACHE"] = cache;
   options.wall_limit = std::chrono::minutes(3);
   const auto result = base::run_process(options);
   EXPECT_TRUE(result) << result.error().message;
@@ -84,10 +93,11 @@ INSTANTIATE_TEST_SUITE_P(Modes, NumericFaults, ::testing::ValuesIn(kNumericFault
 TEST(CheckCommand, TheSoundKernelIsClean) {
   // A whole number of tiles, and one with a tail.
   for (const int rows : {64, 100}) {
-    const Checked result = check("numeric_faults.cu", rows, {"--policies", "eager,lazy"});
+    const Checked result = check("numeric_faults.cu", rows, {"--fresh", "--policies", "eager,lazy"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_EQ(result.report["verdict"], "clean") << result.report.dump(2);
     EXPECT_TRUE(result.rules().empty());
+    EXPECT_EQ(result.report["stored"], false);
   }
 }
 
@@ -98,6 +108,170 @@ TEST(CheckCommand, WrongNumbersComeAfterTheHazardThatExplainsThem) {
   EXPECT_TRUE(rules.front().starts_with("race.")) << rules.front();
   EXPECT_TRUE(rules.back().starts_with("numeric."));
   EXPECT_EQ(result.report["findings"].back()["follows_from"], rules.front());
+}
+
+TEST(CheckCommand, OutputsThatCannotBeComparedAreUnknown) {
+  base::ProcessOptions options;
+  options.argv = {
+      TEST_PROGRAM, "check", kCandidates + "scale.cu", "-p", "scale_n256", "--data", kData, "--axis", "M=8", "--fresh",
+      "--policies", "eager"};
+  options.environment["PTXBENCH_CACHE"] = TEST_CACHE;
+  const auto result = base::run_process(options);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->exit_code, 1);
+  EXPECT_NE(result->stdout_text.find("not known: whether the outputs are right"), std::string::npos)
+      << result->stdout_text;
+  EXPECT_NE(result->stdout_text.find("verdict: unknown"), std::string::npos);
+}
+
+// --- reports of earlier checks
+
+/// Checks of a copy of a candidate with a cache of its own, whose compilations are those of the other tests.
+class StoredReports : public ::testing::Test {
+ protected:
+  StoredReports() : folder_(base::TempDir::create("stored").value()) {
+    std::filesystem::create_directories(std::filesystem::absolute(TEST_CACHE) / "artifacts");
+    std::filesystem::create_symlink(std::filesystem::absolute(TEST_CACHE) / "artifacts", folder_.path() / "artifacts");
+    source_ = base::read_file(kCandidates + "numeric_faults.cu").value();
+  }
+  Checked run(const std::string& source, int rows = 64, std::vector<std::string> more = {"--policies", "eager"}) {
+    const auto path = folder_.path() / "candidate.cu";
+    EXPECT_TRUE(base::write_file_atomic(path, source));
+    return check(path.string(), rows, more, folder_.path().string());
+  }
+  std::string with(std::string_view from, std::string_view to) const {
+    std::string out = source_;
+    EXPECT_NE(out.find(from), std::string::npos) << from;
+    return out.replace(out.find(from), from.size(), to);
+  }
+  base::TempDir folder_;
+  std::string source_;
+};
+
+TEST_F(StoredReports, TheSameCheckIsNotRunAgain) {
+  const Checked first = run(source_, 64 + 3);
+  EXPECT_EQ(first.report["stored"], false);
+  EXPECT_EQ(first.errors, "");
+  const Checked second = run(source_, 64 + 3);
+  EXPECT_EQ(second.report["stored"], true);
+  EXPECT_EQ(second.exit_code, first.exit_code);
+  EXPECT_EQ(second.report["findings"], first.report["findings"]);
+  EXPECT_EQ(second.report["fidelity"], first.report["fidelity"]);
+  // On demand it is, and what it gives replaces the old one.
+  EXPECT_EQ(run(source_, 64 + 3, {"--policies", "eager", "--fresh"}).report["stored"], false);
+  EXPECT_NE(run(source_, 64 + 3).report["stored_at"], "");
+}
+
+TEST_F(StoredReports, AnyOtherQuestionIsAskedAnew) {
+  run(source_);
+  ASSERT_EQ(run(source_).report["stored"], true);
+  const auto is_new = [&](int rows, const std::vector<std::string>& more) {
+    return run(source_, rows, more).report["stored"] == false;
+  };
+  EXPECT_TRUE(is_new(80, {"--policies", "eager"})) << "another axis";
+  EXPECT_TRUE(is_new(64, {"--policies", "lazy"}));
+  EXPECT_TRUE(is_new(64, {"--policies", "eager,lazy"}));
+  EXPECT_TRUE(is_new(64, {"--policies", "eager", "--seed", "2"}));
+  EXPECT_TRUE(is_new(64, {"--policies", "eager", "--pedantic"}));
+  EXPECT_TRUE(is_new(64, {"--policies", "eager", "--instructions", "400000000"}));
+  EXPECT_TRUE(is_new(64, {"--policies", "eager", "--full"}));
+  EXPECT_TRUE(is_new(64, {"--policies", "eager", "--sample-clusters", "2"}));
+  EXPECT_TRUE(is_new(64, {"--replay", "5"}));
+}
+
+TEST_F(StoredReports, OnlyCommentsMayDiffer) {
+  run(source_);
+  EXPECT_EQ(run(with("kTile = 16,", "kTile =   16,  /* rows and columns */")).report["stored"], true);
+  EXPECT_EQ(run(with("kDepth = 32", "kDepth = 16")).report["stored"], false) << "a kernel that does the same otherwise";
+  EXPECT_EQ(run(with("dim3(kTile, kTile), 0, stream", "dim3(kTile, kTile), 16, stream")).report["stored"], false)
+      << "host code alone";
+}
+
+TEST_F(StoredReports, FindingsWithLinesAreNotMovedToOthers) {
+  // Host code without line numbers, so that moving lines changes nothing in it.
+  const std::string check_of_launch =
+      "  if (launched != cudaSuccess) TVM_FFI_THROW(RuntimeError) << cudaGetErrorString(launched);\n";
+  const std::string quiet = with(check_of_launch, "  static_cast<void>(launched);\n");
+  const auto moved = [&] {
+    std::string out = quiet;
+    return out.replace(out.find("constexpr int kTile"), 0, "// a line more\n");
+  }();
+  run(quiet);
+  EXPECT_EQ(run(moved).report["stored"], true) << "nothing was found, so no line is named";
+  const Checked race = run(quiet, 64 + 28);
+  const Checked race_moved = run(moved, 64 + 28);
+  EXPECT_EQ(race_moved.report["stored"], false);
+  ASSERT_EQ(race.rules().front(), race_moved.rules().front());
+  EXPECT_EQ(race.report["findings"][0]["location"]["line"].get<int>() + 1,
+            race_moved.report["findings"][0]["location"]["line"].get<int>());
+  EXPECT_EQ(run(quiet, 64 + 28).report["stored"], true);
+}
+
+TEST_F(StoredReports, DamagedOnesAreMadeAgain) {
+  run(source_);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path() / "checks")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path(), std::ios::app) << "x";
+  }
+  const Checked again = run(source_);
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_EQ(again.report["stored"], false);
+  EXPECT_NE(again.errors.find("damaged"), std::string::npos) << again.errors;
+  EXPECT_EQ(run(source_).report["stored"], true);
+}
+
+TEST_F(StoredReports, WhatDependsOnTheMachineIsNotKept) {
+  // Crashes: another time it might not.
+  const std::string source = base::read_file(kCandidates + "host_faults.cu").value();
+  EXPECT_EQ(run(source, 1).rules(), std::vector<std::string>{"host.crash"});
+  EXPECT_EQ(run(source, 1).report["stored"], false);
+  // Does not compile.
+  const std::string broken = base::read_file(kCandidates + "compile_error.cu").value();
+  run(broken);
+  EXPECT_EQ(run(broken).report["stored"], false);
+}
+
+TEST_F(StoredReports, WorkForPtxToo) {
+  const std::string ptx = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd0, [out];
+  mov.u32 %r0, %tid.x;
+  mad.wide.u32 %rd1, %r0, 4, %rd0;
+  st.global.u32 [%rd1], %r0;
+  ret;
+}
+)";
+  const std::string launch = R"(block = 32
+argument = [{name = "out", type = "u32", shape = [32], output = true, expect = "index"}]
+)";
+  const auto run_ptx = [&](const std::string& text, const std::string& description) {
+    EXPECT_TRUE(base::write_file_atomic(folder_.path() / "k.ptx", text));
+    EXPECT_TRUE(base::write_file_atomic(folder_.path() / "k.toml", description));
+    base::ProcessOptions options;
+    options.argv = {
+        TEST_PROGRAM, "check", (folder_.path() / "k.ptx").string(), "--launch", (folder_.path() / "k.toml").string(),
+        "--json",     "-"};
+    options.environment["PTXBENCH_CACHE"] = folder_.path().string();
+    const auto result = base::run_process(options);
+    EXPECT_TRUE(result);
+    return base::parse_json(result->stdout_text, "output").value_or(base::Json::object());
+  };
+  EXPECT_EQ(run_ptx(ptx, launch)["stored"], false);
+  const base::Json again = run_ptx(ptx, launch);
+  EXPECT_EQ(again["stored"], true);
+  EXPECT_EQ(again["verdict"], "clean");
+  EXPECT_EQ(run_ptx("// a comment\n" + ptx, launch)["stored"], true);
+  EXPECT_EQ(run_ptx(ptx, launch + "repeat = 2\n")["stored"], false);
+  const base::Json wrong = run_ptx(base::replace_all(ptx, "%rd1], %r0", "%rd1], 7"), launch);
+  EXPECT_EQ(wrong["stored"], false);
+  ASSERT_EQ(wrong["findings"].size(), 1u);
+  EXPECT_EQ(wrong["findings"][0]["rule"], "numeric.mismatch");
+  EXPECT_EQ(wrong["findings"][0]["kernel"], "k");
+  EXPECT_EQ(wrong["findings"][0]["output"], "out");
 }
 
 }  // namespace

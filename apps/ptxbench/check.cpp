@@ -173,6 +173,7 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
     (*watch)->finish(report);
+    if ((*watch)->same_under_all_policies()) break;
   }
   return {};
 }
@@ -221,7 +222,8 @@ Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>&
       if (done.execute == evaluation::Status::unknown) (*watch)->add_unknown(done.reason);
     }
     (*watch)->finish(report);
-    if (evaluation->stages[0].status != evaluation::Status::passed) break;  // it does not compile: once is enough
+    // Nor is there more to see if it does not compile.
+    if ((*watch)->same_under_all_policies()) break;
   }
   return {};
 }

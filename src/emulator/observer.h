@@ -48,6 +48,7 @@ struct AccessEvent {
   uint32_t bytes = 0;
   const uint64_t* addresses = nullptr;  ///< 32 entries
   uint32_t unchanged = 0;               ///< stores: lanes that store what the bytes hold already
+  uint32_t clashing = 0;                ///< stores: lanes whose bytes another lane gives another value
 };
 
 /// An ordinary instruction touches registers that some wgmma of the function uses. Registers are named by their offsets
@@ -135,6 +136,13 @@ struct AsyncIssueEvent {
     uint32_t swizzle_bytes = 0;  ///< 0, 32, 64 or 128
     uint32_t row_bytes = 0;      ///< tensor copies: bytes of the box's innermost dimension
     bool mn_major = false;       ///< wgmma: transposed operand
+    /// Tensor copies: the elements of the box and where it lies in the tensor, innermost dimension first.
+    uint32_t box[5]{1, 1, 1, 1, 1};
+    int32_t origin[5]{};
+    /// wgmma: the descriptor in bytes (the start as a cluster shared address) and the operand in elements.
+    uint64_t start = 0;
+    uint32_t leading_offset = 0, stride_offset = 0, base_offset = 0;
+    uint32_t mn = 0, k = 0, element_bytes = 0;
   };
   TileLayout layout[2];
   /// wgmma only. `reads` holds the shared bytes of A (the first `a_reads` ranges, none when A is in registers), then of
@@ -172,6 +180,12 @@ class Observer {
   virtual bool serial() const { return true; }
   virtual void on_launch_begin(const LaunchEvent&) {}
   virtual void on_launch_end(const LaunchEvent&) {}
+  /// Asked before a launch begins: is it enough to learn that nothing in it can race, and what it wrote, if that can be
+  /// shown at the speed of a launch that nobody watches? Then on_proved comes instead of the launch's other events.
+  virtual bool accepts_proof(const LaunchEvent&) { return false; }
+  /// No two threads of the launch touched the same bytes, one of them writing, without a barrier of their CTA between
+  /// them, other than by atomics that reach each other. `written`: all global bytes that were written, in no order.
+  virtual void on_proved(const LaunchEvent&, std::span<const ByteRange> /*written*/) {}
   virtual void on_access(const AccessEvent&) {}
   virtual void on_registers(const RegisterEvent&) {}
   virtual void on_fence(const FenceEvent&) {}

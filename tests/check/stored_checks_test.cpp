@@ -39,6 +39,7 @@ CheckReport full_report() {
   report.unknown = {"only 4 of 9 clusters"};
   report.approximate = {"ex2.approx.f32"};
   report.unsupported = {"tcgen05"};
+  report.one_policy_is_enough = true;
   report.launches = 3;
   report.warp_instructions = 1ull << 40;
   report.clusters_run = 4;

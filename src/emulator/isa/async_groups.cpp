@@ -165,7 +165,7 @@ void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const Issue
   event.reads = reads;
   event.writes = writes;
   event.tensor_map = description.tensor_map;
-  event.layout[0] = {description.swizzle_bytes, description.row_bytes, false};
+  event.layout[0] = description.layout;
   observer->on_async_issue(event);
 }
 

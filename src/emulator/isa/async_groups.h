@@ -29,7 +29,7 @@ struct IssueDescription {
   uint64_t completion_target = 0;
   Space source{}, destination{};
   uint64_t tensor_map = 0;
-  uint32_t swizzle_bytes = 0, row_bytes = 0;  ///< of a tensor copy's box in shared memory
+  AsyncIssueEvent::TileLayout layout{};  ///< of a tensor copy's box in shared memory
 };
 void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const IssueDescription& description,
                 std::span<const ByteRange> reads, std::span<const ByteRange> writes);

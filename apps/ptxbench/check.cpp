@@ -76,6 +76,7 @@ Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& ru
 /// What the report depends on besides its subject.
 std::vector<std::string> settings_of(const Options& options, const std::vector<PolicyRun>& runs) {
   std::vector<std::string> settings;
+  settings.reserve(runs.size() + 2);
   for (const PolicyRun& run : runs) {
     settings.push_back(fmt::format("policy={} seed={}", static_cast<int>(run.policy), run.seed));
   }

@@ -55,8 +55,8 @@ std::string full_name(const ptx::Instruction& instruction) {
 }
 
 /// What a launch was refused for, with the runtime's error code.
-tl::unexpected<LaunchError> refuse(int cuda_error, std::string message) {
-  return tl::unexpected<LaunchError>(LaunchError{cuda_error, std::move(message)});
+tl::unexpected<LaunchError> refuse(int cuda_error, std::string message, const char* rule = "launch.refused") {
+  return tl::unexpected<LaunchError>(LaunchError{cuda_error, std::move(message), rule});
 }
 
 }  // namespace
@@ -301,36 +301,45 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     return refuse(kInvalidConfiguration,
                   fmt::format("grid ({},{},{}) of {}: each dimension must be at least 1 and at most "
                               "2147483647, 65535, 65535",
-                              grid[0], grid[1], grid[2], source.name));
+                              grid[0], grid[1], grid[2], source.name),
+                  "launch.grid");
   }
   const uint64_t threads = uint64_t{block[0]} * block[1] * block[2];
   if (threads == 0 || threads > DeviceLimits::kMaxThreadsPerBlock || block[0] > 1024 || block[1] > 1024 ||
       block[2] > 64) {
-    return refuse(kInvalidConfiguration, fmt::format("block ({},{},{}) of {}: needs 1 to 1024 threads, z at most 64",
-                                                     block[0], block[1], block[2], source.name));
+    return refuse(kInvalidConfiguration,
+                  fmt::format("block ({},{},{}) of {}: needs 1 to 1024 threads, z at most 64", block[0], block[1],
+                              block[2], source.name),
+                  "launch.threads");
   }
   auto attributes_of = attributes(request.function);
   const FunctionAttributes& a = *attributes_of;
   if (source.reqntid[0] != 0 && (block[0] != source.reqntid[0] || block[1] != std::max(1u, source.reqntid[1]) ||
                                  block[2] != std::max(1u, source.reqntid[2]))) {
-    return refuse(kInvalidValue, fmt::format("{} requires a block of ({},{},{}) threads (.reqntid)", source.name,
-                                             source.reqntid[0], source.reqntid[1], source.reqntid[2]));
+    return refuse(kInvalidValue,
+                  fmt::format("{} requires a block of ({},{},{}) threads (.reqntid)", source.name, source.reqntid[0],
+                              source.reqntid[1], source.reqntid[2]),
+                  "launch.threads");
   }
   if (threads > a.max_threads_per_block) {
     return refuse(kOutOfResources,
                   fmt::format("{} was compiled for at most {} threads per block (launch bounds), {} requested",
-                              source.name, a.max_threads_per_block, threads));
+                              source.name, a.max_threads_per_block, threads),
+                  "launch.threads");
   }
   if (request.dynamic_shared_bytes > request.max_dynamic_shared_bytes) {
     return refuse(kInvalidValue,
                   fmt::format("{} asks for {} bytes of dynamic shared memory, {} are allowed: opt in with "
                               "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
-                              source.name, request.dynamic_shared_bytes, request.max_dynamic_shared_bytes));
+                              source.name, request.dynamic_shared_bytes, request.max_dynamic_shared_bytes),
+                  "launch.shared-memory");
   }
   const uint64_t shared_of_block = uint64_t{a.static_shared_bytes} + request.dynamic_shared_bytes;
   if (shared_of_block > DeviceLimits::kSharedPerBlockOptIn) {
-    return refuse(kInvalidValue, fmt::format("{} needs {} bytes of shared memory, a block has at most {}", source.name,
-                                             shared_of_block, DeviceLimits::kSharedPerBlockOptIn));
+    return refuse(kInvalidValue,
+                  fmt::format("{} needs {} bytes of shared memory, a block has at most {}", source.name,
+                              shared_of_block, DeviceLimits::kSharedPerBlockOptIn),
+                  "launch.shared-memory");
   }
   uint32_t cluster[3] = {1, 1, 1};
   if (a.required_cluster[0] != 0) {
@@ -339,7 +348,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
       return refuse(
           kInvalidClusterSize,
           fmt::format("{} requires clusters of ({},{},{}), the launch asks for ({},{},{})", source.name, cluster[0],
-                      cluster[1], cluster[2], request.cluster[0], request.cluster[1], request.cluster[2]));
+                      cluster[1], cluster[2], request.cluster[0], request.cluster[1], request.cluster[2]),
+          "launch.cluster-shape");
     }
   } else if (request.cluster[0] != 0) {
     std::copy(request.cluster, request.cluster + 3, cluster);
@@ -347,14 +357,18 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   const uint64_t cluster_size = uint64_t{cluster[0]} * cluster[1] * cluster[2];
   if (cluster_size == 0 || cluster_size > DeviceLimits::kMaxCluster ||
       (cluster_size > DeviceLimits::kMaxPortableCluster && !request.non_portable_cluster)) {
-    return refuse(kInvalidClusterSize, fmt::format("cluster of {} CTAs: at most 8 are portable, 16 with "
-                                                   "cudaFuncAttributeNonPortableClusterSizeAllowed",
-                                                   cluster_size));
+    return refuse(kInvalidClusterSize,
+                  fmt::format("cluster of {} CTAs: at most 8 are portable, 16 with "
+                              "cudaFuncAttributeNonPortableClusterSizeAllowed",
+                              cluster_size),
+                  "launch.cluster-size");
   }
   for (int i = 0; i < 3; ++i) {
     if (grid[i] % cluster[i] != 0) {
-      return refuse(kInvalidConfiguration, fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})",
-                                                       grid[0], grid[1], grid[2], cluster[0], cluster[1], cluster[2]));
+      return refuse(kInvalidConfiguration,
+                    fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})", grid[0], grid[1],
+                                grid[2], cluster[0], cluster[1], cluster[2]),
+                    "launch.cluster-shape");
     }
   }
   if (request.parameters.size() < code.parameter_bytes) {
@@ -363,7 +377,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   }
   const auto occupancy_of = occupancy(request.function, static_cast<uint32_t>(threads), request.dynamic_shared_bytes);
   if (*occupancy_of == 0)
-    return refuse(kOutOfResources, fmt::format("{}: no block of this shape fits on an SM", source.name));
+    return refuse(kOutOfResources, fmt::format("{}: no block of this shape fits on an SM", source.name),
+                  "launch.resources");
 
   std::lock_guard running(state_->launch_mutex);
   const auto started = std::chrono::steady_clock::now();

@@ -31,6 +31,7 @@ using check::CheckReport;
 using check::PolicyRun;
 using check::Watch;
 using emulator::CompletionPolicy;
+using emulator::DefinednessMode;
 
 struct Options {
   std::string file;
@@ -61,10 +62,11 @@ Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
   return runs;
 }
 
-Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& run,
+Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& run, DefinednessMode definedness,
                                      std::function<void(std::string_view)> print) {
   check::CheckOptions check = options.check;
   check.seed = run.seed;
+  check.definedness = definedness;
   return Watch::start(check, run.policy, std::move(print));
 }
 
@@ -80,6 +82,28 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
   return check::check_launch(*ptx, options.file, *description, runs, options.check, report);
 }
 
+/// Each of `runs`, and once more where values were read that nobody wrote: to follow them to where they matter.
+/// `once(run, definedness)` says whether that is so.
+Result<void> run_all(const std::vector<PolicyRun>& runs, const auto& once) {
+  for (const PolicyRun& run : runs) {
+    Result<bool> again = once(run, DefinednessMode::watch);
+    if (again && *again) again = once(run, DefinednessMode::track);
+    if (!again) return tl::unexpected<Error>(again.error());
+  }
+  return {};
+}
+
+/// Ends a run; true if it is to be repeated.
+bool finish(Watch& watch, DefinednessMode definedness, CheckReport& report) {
+  if (definedness == DefinednessMode::track) {
+    watch.finish_tracking(report);
+    return false;
+  }
+  const bool again = watch.needs_tracking();
+  watch.finish(report, true);
+  return again;
+}
+
 // --- any CUDA program
 
 Result<void> check_program(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
@@ -90,9 +114,9 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
   const auto info = cuda_shim::check_program(*program);
   if (!info) return tl::unexpected<Error>(info.error());
   bool first = true;
-  for (const PolicyRun& run : runs) {
+  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<bool> {
     const auto output = std::make_shared<cuda_shim::DeviceOutput>();
-    auto watch = start(options, run, [output](std::string_view text) { output->append(text); });
+    auto watch = start(options, run, definedness, [output](std::string_view text) { output->append(text); });
     if (!watch) return tl::unexpected<Error>(watch.error());
     const auto backend = cuda_shim::make_emulator_backend((*watch)->device());
     cuda_shim::ShimOptions shim_options;
@@ -124,9 +148,8 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
     }
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
-    (*watch)->finish(report);
-  }
-  return {};
+    return finish(**watch, definedness, report);
+  });
 }
 
 // --- a candidate
@@ -154,8 +177,10 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
   if (!problems) return tl::unexpected<Error>(problems.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
-  for (const PolicyRun& run : runs) {
-    auto watch = start(options, run, [](std::string_view) {});
+  bool compiles = true;
+  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<bool> {
+    if (!compiles) return false;  // once is enough
+    auto watch = start(options, run, definedness, [](std::string_view) {});
     if (!watch) return tl::unexpected<Error>(watch.error());
     evaluation::EvaluateOptions evaluate;
     evaluate.seeds = 1;
@@ -169,10 +194,9 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
       // What stopped a kernel came with its launch already.
       if (!(*watch)->has(found.rule, found.place.ptx_line)) (*watch)->add(from_evaluation(found));
     }
-    (*watch)->finish(report);
-    if (evaluation->stages[0].status != evaluation::Status::passed) break;  // it does not compile: once is enough
-  }
-  return {};
+    compiles = evaluation->stages[0].status == evaluation::Status::passed;
+    return finish(**watch, definedness, report);
+  });
 }
 
 // --- suppressions

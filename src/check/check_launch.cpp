@@ -18,6 +18,18 @@ void watch_outputs(Watch& watch, const launch::PreparedLaunch& prepared) {
   }
 }
 
+/// What the outputs hold must depend on nothing that nobody wrote.
+void check_outputs_defined(Watch& watch, const launch::PreparedLaunch& prepared) {
+  for (const launch::Argument& argument : prepared.description().arguments) {
+    if (!argument.output) continue;
+    for (const launch::NamedRange& range : prepared.ranges()) {
+      if (range.name == argument.name)
+        watch.device().check_defined(range.address, range.bytes,
+                                     static_cast<uint32_t>(launch::bytes_of(argument.type)));
+    }
+  }
+}
+
 /// False: the kernel did not get to its end.
 bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
   for (uint32_t i = 0; i < prepared.description().repeat; ++i) {
@@ -35,6 +47,42 @@ bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
   return true;
 }
 
+/// One run; true if it is to be repeated to follow values that nobody wrote.
+Result<bool> run_once(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
+                      emulator::CompletionPolicy policy, const CheckOptions& options, CheckReport& report) {
+  const bool tracking = options.definedness == emulator::DefinednessMode::track;
+  auto watch = Watch::start(options, policy, {});
+  if (!watch) return tl::unexpected<Error>(watch.error());
+  emulator::Device& device = (*watch)->device();
+  const auto module = device.load_ptx(ptx, name);
+  if (!module) return tl::unexpected<Error>(module.error());
+  if (const std::string target = device.module(*module)->target; target.starts_with("sm_1")) {
+    (*watch)->add_unknown(fmt::format("the module is for {}, the emulated GPU is an sm_90a", target));
+  }
+  const auto prepared = launch::PreparedLaunch::create(device, *module, description);
+  if (!prepared) return tl::unexpected<Error>(prepared.error());
+  watch_outputs(**watch, *prepared);
+  if (launch_all(**watch, *prepared)) {
+    (*watch)->checker().finish_outputs();
+    if (tracking) check_outputs_defined(**watch, *prepared);
+    const auto wrong = prepared->check_outputs();
+    if (!wrong) return tl::unexpected<Error>(wrong.error());
+    for (const launch::OutputMismatch& one : *wrong) {
+      CheckFinding finding;
+      finding.rule = "numeric.wrong-output";
+      finding.message = one.text();
+      if (!tracking) (*watch)->add(std::move(finding));
+    }
+  }
+  if (tracking) {
+    (*watch)->finish_tracking(report);
+    return false;
+  }
+  const bool repeat = (*watch)->needs_tracking();
+  (*watch)->finish(report, true);
+  return repeat;
+}
+
 }  // namespace
 
 Result<void> check_launch(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
@@ -42,29 +90,12 @@ Result<void> check_launch(std::string_view ptx, const std::string& name, const l
   for (const PolicyRun& run : runs) {
     CheckOptions with_seed = options;
     with_seed.seed = run.seed;
-    auto watch = Watch::start(with_seed, run.policy, {});
-    if (!watch) return tl::unexpected<Error>(watch.error());
-    emulator::Device& device = (*watch)->device();
-    const auto module = device.load_ptx(ptx, name);
-    if (!module) return tl::unexpected<Error>(module.error());
-    if (const std::string target = device.module(*module)->target; target.starts_with("sm_1")) {
-      (*watch)->add_unknown(fmt::format("the module is for {}, the emulated GPU is an sm_90a", target));
+    auto repeat = run_once(ptx, name, description, run.policy, with_seed, report);
+    if (repeat && *repeat) {
+      with_seed.definedness = emulator::DefinednessMode::track;
+      repeat = run_once(ptx, name, description, run.policy, with_seed, report);
     }
-    const auto prepared = launch::PreparedLaunch::create(device, *module, description);
-    if (!prepared) return tl::unexpected<Error>(prepared.error());
-    watch_outputs(**watch, *prepared);
-    if (launch_all(**watch, *prepared)) {
-      (*watch)->checker().finish_outputs();
-      const auto wrong = prepared->check_outputs();
-      if (!wrong) return tl::unexpected<Error>(wrong.error());
-      for (const launch::OutputMismatch& one : *wrong) {
-        CheckFinding finding;
-        finding.rule = "numeric.wrong-output";
-        finding.message = one.text();
-        (*watch)->add(std::move(finding));
-      }
-    }
-    (*watch)->finish(report);
+    if (!repeat) return tl::unexpected<Error>(repeat.error());
   }
   return {};
 }

@@ -11,6 +11,7 @@
 
 #include "checker/shadow.h"
 #include "checker/threads.h"
+#include "checker/undefined.h"
 
 namespace ptxbench::checker {
 
@@ -811,6 +812,8 @@ class Checker::State {
     outputs_.clear();
   }
 
+  void undefined_use(const emulator::UndefinedEvent& event) { add(undefined_finding(event)); }
+
   std::vector<Finding> findings;
   uint64_t dropped = 0;
   std::set<std::string> unknown;
@@ -1540,6 +1543,7 @@ void Checker::watch_output(std::string name, uint64_t address, uint64_t bytes, u
 }
 void Checker::finish_outputs() { state_->finish_outputs(); }
 void Checker::on_group_wait(const emulator::GroupWaitEvent& event) { state_->group_wait(event); }
+void Checker::on_undefined_use(const emulator::UndefinedEvent& event) { state_->undefined_use(event); }
 void Checker::on_exit(const Agent& agent, Site site) { state_->exited(agent, site); }
 const std::vector<Finding>& Checker::findings() const { return state_->findings; }
 uint64_t Checker::findings_dropped() const { return state_->dropped; }

@@ -97,8 +97,6 @@ const Inst* watch_access(Warp& warp, const Inst& inst) {
   // Once is enough: the run will be repeated.
   if (definedness.met()) return &inst + 1;
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
-  const bool own = op.space == StateSpace::shared || op.space == StateSpace::shared_cta;
-  if (own && warp.cta->definedness->unwritten == 0) return &inst + 1;
   uint64_t address = 0;
   uint32_t bytes = 0;
   const auto touch = [&](const Definedness::View& view, uint32_t count) {
@@ -116,6 +114,22 @@ const Inst* watch_access(Warp& warp, const Inst& inst) {
     touch(view_of(definedness, warp, locate(op.space, lane_address(warp, op, lane)), lane, op.bytes), op.bytes);
   });
   return &inst + 1;
+}
+
+/// The CTA's own shared memory. Most kernels soon have written all of it, which is quickly seen.
+template <bool Reads, bool Writes>
+const Inst* watch_shared(Warp& warp, const Inst& inst) {
+  if (warp.cta->definedness->unwritten == 0) [[likely]]
+    return &inst + 1;
+  return watch_access<Reads, Writes>(warp, inst);
+}
+
+template <bool Reads, bool Writes>
+HandlerPair watch_handlers(const MemoryOp& op) {
+  // PTX ISA "State Spaces: Shared": .shared alone means ::cta.
+  const bool own = op.space == StateSpace::shared || op.space == StateSpace::shared_cta;
+  const Handler handler = own ? &watch_shared<Reads, Writes> : &watch_access<Reads, Writes>;
+  return {handler, handler};
 }
 
 /// ldmatrix, stmatrix: the lanes below inst.aux give a row each.
@@ -246,7 +260,7 @@ class WatchCode final : public DefinednessCode {
     if (const Written written = written_by(instruction); written.bytes != 0) {
       MemoryOp op = address_operand(decoder_, instruction.operands.at(written.operand), written.space, written.bytes,
                                     AccessKind::write);
-      emit_access({&watch_access<false, true>, &watch_access<false, true>}, op);
+      emit_access(watch_handlers<false, true>(op), op);
     }
     if (instruction.op == Op::ldmatrix || instruction.op == Op::stmatrix) {
       const bool load = instruction.op == Op::ldmatrix;
@@ -260,9 +274,9 @@ class WatchCode final : public DefinednessCode {
     if (!is_access(instruction.op) || !memory_op(decoder_, instruction, op)) return;
     const bool write = instruction.op == Op::st || instruction.has(Mod::exch);
     const bool read = instruction.op == Op::ld || instruction.op == Op::ldu;
-    emit_access(write  ? HandlerPair{&watch_access<false, true>, &watch_access<false, true>}
-                : read ? HandlerPair{&watch_access<true, false>, &watch_access<true, false>}
-                       : HandlerPair{&watch_access<true, true>, &watch_access<true, true>},
+    emit_access(write  ? watch_handlers<false, true>(op)
+                : read ? watch_handlers<true, false>(op)
+                       : watch_handlers<true, true>(op),
                 op);
   }
 

@@ -13,12 +13,12 @@ argument = [
 
 extern "C" __global__ void lengths_of_rows(const uint32_t* in, uint32_t* lengths, uint32_t* out) {
 #ifdef FAULTY
-  if (threadIdx.x < 3) lengths[threadIdx.x] = in[threadIdx.x];  // OTHER
+  if (threadIdx.x < 3) lengths[threadIdx.x] = in[threadIdx.x];
 #else
-  if (threadIdx.x < 4) lengths[threadIdx.x] = in[threadIdx.x];  // OTHER
+  if (threadIdx.x < 4) lengths[threadIdx.x] = in[threadIdx.x];
 #endif
   __syncthreads();
-  const uint32_t length = lengths[warp_id()] % 8;
+  const uint32_t length = lengths[warp_id()] % 8;  // OTHER
   uint32_t sum = 0;
 #pragma unroll 1
   for (uint32_t i = 0; i < length; ++i) sum += in[i] / 3;  // FAULT

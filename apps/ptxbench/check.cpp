@@ -83,25 +83,32 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
 }
 
 /// Each of `runs`, and once more where values were read that nobody wrote: to follow them to where they matter.
-/// `once(run, definedness)` says whether that is so.
+/// `once(run, definedness)` says what is left to do.
+struct Outcome {
+  bool repeat = false;  ///< to follow values that nobody wrote
+  bool last = false;    ///< other policies would show the same
+};
 Result<void> run_all(const std::vector<PolicyRun>& runs, const auto& once) {
   for (const PolicyRun& run : runs) {
-    Result<bool> again = once(run, DefinednessMode::watch);
-    if (again && *again) again = once(run, DefinednessMode::track);
-    if (!again) return tl::unexpected<Error>(again.error());
+    const Result<Outcome> outcome = once(run, DefinednessMode::watch);
+    if (!outcome) return tl::unexpected<Error>(outcome.error());
+    if (outcome->repeat) {
+      if (const Result<Outcome> tracked = once(run, DefinednessMode::track); !tracked)
+        return tl::unexpected<Error>(tracked.error());
+    }
+    if (outcome->last) break;
   }
   return {};
 }
 
-/// Ends a run; true if it is to be repeated.
-bool finish(Watch& watch, DefinednessMode definedness, CheckReport& report) {
+Outcome finish(Watch& watch, DefinednessMode definedness, CheckReport& report) {
   if (definedness == DefinednessMode::track) {
     watch.finish_tracking(report);
-    return false;
+    return {};
   }
-  const bool again = watch.needs_tracking();
+  const Outcome outcome{watch.needs_tracking(), watch.same_under_all_policies()};
   watch.finish(report, true);
-  return again;
+  return outcome;
 }
 
 // --- any CUDA program
@@ -114,7 +121,7 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
   const auto info = cuda_shim::check_program(*program);
   if (!info) return tl::unexpected<Error>(info.error());
   bool first = true;
-  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<bool> {
+  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
     const auto output = std::make_shared<cuda_shim::DeviceOutput>();
     auto watch = start(options, run, definedness, [output](std::string_view text) { output->append(text); });
     if (!watch) return tl::unexpected<Error>(watch.error());
@@ -177,9 +184,7 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
   if (!problems) return tl::unexpected<Error>(problems.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
-  bool compiles = true;
-  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<bool> {
-    if (!compiles) return false;  // once is enough
+  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
     auto watch = start(options, run, definedness, [](std::string_view) {});
     if (!watch) return tl::unexpected<Error>(watch.error());
     evaluation::EvaluateOptions evaluate;
@@ -194,7 +199,7 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
       // What stopped a kernel came with its launch already.
       if (!(*watch)->has(found.rule, found.place.ptx_line)) (*watch)->add(from_evaluation(found));
     }
-    compiles = evaluation->stages[0].status == evaluation::Status::passed;
+    // Nor is there more to see under other policies if it does not compile.
     return finish(**watch, definedness, report);
   });
 }

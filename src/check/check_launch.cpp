@@ -47,9 +47,14 @@ bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
   return true;
 }
 
-/// One run; true if it is to be repeated to follow values that nobody wrote.
-Result<bool> run_once(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
-                      emulator::CompletionPolicy policy, const CheckOptions& options, CheckReport& report) {
+/// What is left to do after a run.
+struct Outcome {
+  bool repeat = false;  ///< to follow values that nobody wrote
+  bool last = false;    ///< other policies would show the same
+};
+
+Result<Outcome> run_once(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
+                         emulator::CompletionPolicy policy, const CheckOptions& options, CheckReport& report) {
   const bool tracking = options.definedness == emulator::DefinednessMode::track;
   auto watch = Watch::start(options, policy, {});
   if (!watch) return tl::unexpected<Error>(watch.error());
@@ -76,11 +81,11 @@ Result<bool> run_once(std::string_view ptx, const std::string& name, const launc
   }
   if (tracking) {
     (*watch)->finish_tracking(report);
-    return false;
+    return Outcome{};
   }
-  const bool repeat = (*watch)->needs_tracking();
+  const Outcome outcome{(*watch)->needs_tracking(), (*watch)->same_under_all_policies()};
   (*watch)->finish(report, true);
-  return repeat;
+  return outcome;
 }
 
 }  // namespace
@@ -90,12 +95,14 @@ Result<void> check_launch(std::string_view ptx, const std::string& name, const l
   for (const PolicyRun& run : runs) {
     CheckOptions with_seed = options;
     with_seed.seed = run.seed;
-    auto repeat = run_once(ptx, name, description, run.policy, with_seed, report);
-    if (repeat && *repeat) {
+    const auto outcome = run_once(ptx, name, description, run.policy, with_seed, report);
+    if (!outcome) return tl::unexpected<Error>(outcome.error());
+    if (outcome->repeat) {
       with_seed.definedness = emulator::DefinednessMode::track;
-      repeat = run_once(ptx, name, description, run.policy, with_seed, report);
+      if (auto tracked = run_once(ptx, name, description, run.policy, with_seed, report); !tracked)
+        return tl::unexpected<Error>(tracked.error());
     }
-    if (!repeat) return tl::unexpected<Error>(repeat.error());
+    if (outcome->last) break;
   }
   return {};
 }

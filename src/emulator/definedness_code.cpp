@@ -257,6 +257,8 @@ class WatchCode final : public DefinednessCode {
       }
     }
     if (instruction.op == Op::call) emit_results(decoder_, instruction);
+    // The handlers of a proof tell about every access themselves (memory_access.h, note_touch).
+    if (decoder_.program().touching) return;
     if (const Written written = written_by(instruction); written.bytes != 0) {
       MemoryOp op = address_operand(decoder_, instruction.operands.at(written.operand), written.space, written.bytes,
                                     AccessKind::write);
@@ -272,7 +274,7 @@ class WatchCode final : public DefinednessCode {
     }
     MemoryOp op;
     if (!is_access(instruction.op) || !memory_op(decoder_, instruction, op)) return;
-    const bool write = instruction.op == Op::st || instruction.has(Mod::exch);
+    const bool write = instruction.op == Op::st;
     const bool read = instruction.op == Op::ld || instruction.op == Op::ldu;
     emit_access(write  ? watch_handlers<false, true>(op)
                 : read ? watch_handlers<true, false>(op)

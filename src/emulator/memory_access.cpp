@@ -1,8 +1,11 @@
 #include "emulator/memory_access.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+
+#include "emulator/definedness.h"
 
 namespace ptxbench::emulator {
 
@@ -252,6 +255,161 @@ std::string describe_address(const Launch& launch, Space space, uint64_t address
   }
 }
 
+// --- proofs by touches
+
+void give_up_proof(Warp& warp) {
+  Launch& launch = *warp.cluster->launch;
+  launch.unproven.store(true, std::memory_order_relaxed);
+  launch.stopped.store(true, std::memory_order_relaxed);
+}
+
+namespace {
+
+uint32_t first_thread(const Warp& warp) {
+  return warp.cluster->index * warp.cluster->launch->threads_per_cta + warp.index * kLanes + 1;
+}
+
+enum class Place : uint8_t { shared, global, other };
+
+Place place_of(const Warp& warp, uint64_t host) {
+  if (host - reinterpret_cast<uint64_t>(warp.cta->shared) < warp.cta->shared_bytes) return Place::shared;
+  return host - kGlobalWindow < kGlobalWindowBytes ? Place::global : Place::other;
+}
+
+TouchKind kind_of(const MemoryOp& op) {
+  return op.kind == AccessKind::read    ? TouchKind::read
+         : op.kind == AccessKind::write ? TouchKind::write
+                                        : TouchKind::atomic;
+}
+
+/// Neither can be written by a kernel.
+bool is_constant(const MemoryOp& op) { return op.space == StateSpace::const_ || op.space == StateSpace::param; }
+
+uint32_t shared_offset(const Warp& warp, uint64_t host) {
+  return static_cast<uint32_t>(host - reinterpret_cast<uint64_t>(warp.cta->shared));
+}
+
+/// Atomics are strong among each other if they have one size and reach each other.
+bool agree(Warp& warp, const MemoryOp& op, Place place) {
+  uint32_t& known = warp.touches->atomic_bytes[place == Place::shared ? 0 : 1];
+  if (known == 0) known = op.element_bytes;
+  const bool reaches = place == Place::shared || op.scope == Scope::gpu || op.scope == Scope::sys;
+  return known == op.element_bytes && reaches;
+}
+
+}  // namespace
+
+void note_touch(Warp& warp, uint64_t host, uint32_t bytes, TouchKind kind) {
+  Definedness& definedness = *warp.cluster->launch->definedness;
+  Definedness::View view;
+  switch (place_of(warp, host)) {
+    case Place::shared:
+      if (warp.cta->definedness->unwritten == 0) [[likely]]
+        return;
+      view = definedness.view(*warp.cluster, Space::shared,
+                              (uint64_t{warp.cta->rank} << kCtaRankShift) + shared_offset(warp, host), bytes);
+      break;
+    case Place::global:
+      view = definedness.view(*warp.cluster, Space::global, host, bytes);
+      break;
+    case Place::other: {
+      // The threads' local memories follow each other, and so may their accesses.
+      const uint64_t offset = host - reinterpret_cast<uint64_t>(warp.local.data());
+      if (offset >= warp.local.size() || bytes > warp.local.size() - offset) return;
+      view.space = Space::local;
+      view.written = warp.definedness->local_written.data();
+      view.bit = offset;
+      break;
+    }
+  }
+  if (kind != TouchKind::write && !definedness.met() && !definedness.written(view, bytes)) definedness.meet();
+  if (kind != TouchKind::read) Definedness::mark(view, bytes);
+}
+
+void touch_row(Warp& warp, const std::byte* first, uint32_t bytes, const MemoryOp& op) {
+  if (is_constant(op)) return;
+  const auto host = reinterpret_cast<uint64_t>(first);
+  if (warp.definedness != nullptr) note_touch(warp, host, bytes * kLanes, kind_of(op));
+  const Place place = place_of(warp, host);
+  const TouchKind kind = kind_of(op);
+  bool fine = true;
+  if (place == Place::shared) {
+    fine = warp.touches->shared.row(warp.index, shared_offset(warp, host),
+                                    static_cast<unsigned>(std::countr_zero(bytes)), kind);
+  } else if (place == Place::global) {
+    // The non-coherent path must not see what anybody writes, the same thread included.
+    const uint32_t thread = op.proxy == Proxy::read_only ? GlobalTouches::kMany : first_thread(warp);
+    fine = warp.touches->global.range(host, bytes, kLanes, thread, kind);
+  }
+  if (!fine) give_up_proof(warp);
+}
+
+void touch_one(Warp& warp, const std::byte* at, uint32_t bytes, const MemoryOp& op) {
+  if (is_constant(op)) return;
+  const auto host = reinterpret_cast<uint64_t>(at);
+  const Place place = place_of(warp, host);
+  const TouchKind kind = kind_of(op);
+  if (warp.definedness != nullptr) note_touch(warp, host, bytes, kind);
+  const bool alone = std::has_single_bit(warp.mask);
+  const auto lane = static_cast<unsigned>(std::countr_zero(warp.mask));
+  bool fine = alone || kind != TouchKind::write;
+  if (place == Place::shared) {
+    const uint32_t offset = shared_offset(warp, host);
+    fine = fine && (alone ? warp.touches->shared.lane(warp.index, lane, offset, bytes, kind)
+                          : warp.touches->shared.broadcast(warp.index, offset, bytes, kind));
+    if (kind == TouchKind::atomic) fine = fine && agree(warp, op, place);
+  } else if (place == Place::global) {
+    uint32_t thread = alone && op.proxy != Proxy::read_only ? first_thread(warp) + lane : GlobalTouches::kMany;
+    if (kind == TouchKind::atomic) thread = GlobalTouches::kAtomics;
+    fine = fine && warp.touches->global.range(host, bytes, 1, thread, kind);
+    if (kind == TouchKind::atomic) fine = fine && agree(warp, op, place);
+  } else {
+    fine = true;
+  }
+  if (!fine) give_up_proof(warp);
+}
+
+void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const MemoryOp& op) {
+  if (is_constant(op)) return;
+  const TouchKind kind = kind_of(op);
+  if (warp.mask == kFullMask && kind != TouchKind::atomic && std::has_single_bit(bytes)) {
+    const uint64_t first = pointers.host[0];
+    uint64_t apart = 0, different = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      apart |= pointers.host[lane] ^ (first + uint64_t{lane} * bytes);
+      different |= pointers.host[lane] ^ first;
+    }
+    // In a row that begins in one space all of it lies there: spaces have gaps between them.
+    if (apart == 0) return touch_row(warp, pointers.at<std::byte>(0), bytes, op);
+    if (different == 0) return touch_one(warp, pointers.at<std::byte>(0), bytes, op);
+  }
+  const uint32_t thread = first_thread(warp);
+  bool fine = true;
+  for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    const uint64_t host = pointers.host[lane];
+    if (warp.definedness != nullptr) note_touch(warp, host, bytes, kind);
+    switch (const Place place = place_of(warp, host); place) {
+      case Place::shared:
+        fine = warp.touches->shared.lane(warp.index, lane, shared_offset(warp, host), bytes, kind) && fine;
+        if (kind == TouchKind::atomic) fine = fine && agree(warp, op, place);
+        break;
+      case Place::global: {
+        uint32_t owner = op.proxy == Proxy::read_only ? GlobalTouches::kMany : thread + lane;
+        if (kind == TouchKind::atomic) {
+          owner = GlobalTouches::kAtomics;
+          fine = fine && agree(warp, op, place);
+        }
+        fine = warp.touches->global.range(host, bytes, 1, owner, kind) && fine;
+        break;
+      }
+      case Place::other:
+        break;
+    }
+  }
+  if (!fine) give_up_proof(warp);
+}
+
 namespace {
 
 /// Whether a lane's store would leave its bytes as they are. Bytes that cannot be stored to count as changed.
@@ -275,6 +433,23 @@ bool stores_same(Warp& warp, const MemoryOp& op, const Located& where, unsigned 
   return true;
 }
 
+/// Whether two lanes store the same value.
+bool lanes_store_same(Warp& warp, const MemoryOp& op, unsigned a, unsigned b) {
+  for (unsigned e = 0; e < op.elements; ++e) {
+    if (op.data[e].shape == Shape::uniform) continue;
+    // A register of 128 bits is two planes of 64; their low bytes and those of narrower registers are what is stored.
+    const uint32_t plane_bytes = std::min(op.data_bits[e] / 8u, 8u);
+    const auto* register_bytes = warp.slot<std::byte>(op.data[e].offset);
+    for (uint32_t done = 0; done < op.element_bytes; done += plane_bytes, register_bytes += kLanes * plane_bytes) {
+      if (std::memcmp(register_bytes + size_t{a} * plane_bytes, register_bytes + size_t{b} * plane_bytes,
+                      std::min(plane_bytes, op.element_bytes - done)) != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain_store) {
@@ -289,6 +464,10 @@ void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain
     addresses[lane] = where.address;
     event.space = where.space;
     if (plain_store && op.element_bytes <= 8 && stores_same(warp, op, where, lane)) event.unchanged |= 1u << lane;
+  }
+  if (plain_store) {
+    event.clashing = clashing_lanes(warp.mask, addresses, op.bytes,
+                                    [&](unsigned a, unsigned b) { return lanes_store_same(warp, op, a, b); });
   }
   event.agent = agent_of(warp, warp.mask);
   event.site = site_of(warp, inst);

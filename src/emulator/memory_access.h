@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "emulator/warp.h"
@@ -54,6 +55,43 @@ Located locate(ptx::StateSpace space, uint64_t address);
 
 /// Writes "buffer + offset" for people: `shared + 0x40 of CTA rank 1`, `tensor A + 1024 (of 4096 bytes)`, ...
 std::string describe_address(const Launch& launch, Space space, uint64_t address);
+
+// Tells Warp::touches, which must not be null, about an access whose addresses have been resolved.
+/// Lane l of the whole warp touches `bytes` bytes at first + l * bytes.
+void touch_row(Warp& warp, const std::byte* first, uint32_t bytes, const MemoryOp& op);
+/// All active lanes touch the same bytes.
+void touch_one(Warp& warp, const std::byte* at, uint32_t bytes, const MemoryOp& op);
+void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const MemoryOp& op);
+/// The same for Warp::definedness, of one piece of memory by its host address: the functions above call it.
+void note_touch(Warp& warp, uint64_t host, uint32_t bytes, TouchKind kind);
+/// The proof has failed: the launch ends soon and is taken back.
+void give_up_proof(Warp& warp);
+
+/// Lanes of one store that write to bytes which another of `lanes` writes too, with another value: same(a, b) compares
+/// what two lanes store. All are aligned to their size, so that two lanes' bytes are the same ones or disjoint.
+template <class Same>
+uint32_t clashing_lanes(uint32_t lanes, const uint64_t* addresses, uint32_t bytes, const Same& same) {
+  uint32_t clashing = 0, before = 0;
+  uint64_t end = 0, met = 0;
+  bool rising = true;
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    const uint64_t address = addresses[lane];
+    rising = rising && address >= end;
+    end = address + bytes;
+    // Most stores go to places that are all different: look at earlier lanes only if one may be the same.
+    const uint64_t place = 1ull << (address / bytes * 0x9e3779b97f4a7c15ull >> 58);
+    if (!rising && (met & place) != 0) {
+      for (uint32_t others = before; others != 0; others &= others - 1) {
+        const auto other = static_cast<unsigned>(std::countr_zero(others));
+        if (addresses[other] == address && !same(other, lane)) clashing |= 1u << other | 1u << lane;
+      }
+    }
+    met |= place;
+    before |= 1u << lane;
+  }
+  return clashing;
+}
 
 /// Sends an AccessEvent for the active lanes if somebody listens.
 void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain_store = false);

@@ -48,6 +48,7 @@ struct AccessEvent {
   uint32_t bytes = 0;
   const uint64_t* addresses = nullptr;  ///< 32 entries
   uint32_t unchanged = 0;               ///< stores: lanes that store what the bytes hold already
+  uint32_t clashing = 0;                ///< stores: lanes whose bytes another lane gives another value
 };
 
 /// An ordinary instruction touches registers that some wgmma of the function uses. Registers are named by their offsets
@@ -196,6 +197,12 @@ class Observer {
   virtual bool serial() const { return true; }
   virtual void on_launch_begin(const LaunchEvent&) {}
   virtual void on_launch_end(const LaunchEvent&) {}
+  /// Asked before a launch begins: is it enough to learn that nothing in it can race, and what it wrote, if that can be
+  /// shown at the speed of a launch that nobody watches? Then on_proved comes instead of the launch's other events.
+  virtual bool accepts_proof(const LaunchEvent&) { return false; }
+  /// No two threads of the launch touched the same bytes, one of them writing, without a barrier of their CTA between
+  /// them, other than by atomics that reach each other. `written`: all global bytes that were written, in no order.
+  virtual void on_proved(const LaunchEvent&, std::span<const ByteRange> /*written*/) {}
   virtual void on_access(const AccessEvent&) {}
   virtual void on_registers(const RegisterEvent&) {}
   virtual void on_fence(const FenceEvent&) {}

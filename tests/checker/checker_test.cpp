@@ -59,5 +59,32 @@ TEST(Checker, ACopyIsLeftBehindOnlyByThreadsThatExit) {
   }
 }
 
+TEST(Checker, ClustersThatAreOverTakeNoMemory) {
+  constexpr uint32_t kClusters = 400, kBytes = 64 << 10;
+  for (const bool exits : {false, true}) {
+    CheckerOptions options;
+    options.shadow_bytes = 16 << 20;
+    Checker checker(options);
+    checker.on_launch_begin(launch(kClusters));
+    for (uint32_t cluster = 0; cluster < kClusters; ++cluster) {
+      emulator::AccessEvent store;
+      store.agent = {1, cluster, 0, 0, 0xffffffffu};
+      store.space = emulator::Space::shared;
+      store.kind = emulator::AccessKind::write;
+      store.bytes = 16;
+      std::array<uint64_t, 32> addresses{};
+      store.addresses = addresses.data();
+      for (uint32_t at = 0; at < kBytes; at += 512) {
+        for (uint32_t lane = 0; lane < 32; ++lane) addresses[lane] = 1024 + at + 16 * lane;
+        checker.on_access(store);
+      }
+      if (exits) checker.on_exit(store.agent, {1, 12});
+    }
+    checker.on_launch_end(launch(kClusters));
+    EXPECT_EQ(checker.unknown().empty(), exits);
+    EXPECT_THAT(checker.findings(), IsEmpty());
+  }
+}
+
 }  // namespace
 }  // namespace ptxbench::checker

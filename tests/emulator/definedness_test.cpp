@@ -14,6 +14,8 @@ using testing::IsEmpty;
 
 class Uses final : public Observer {
  public:
+  explicit Uses(bool accept_proofs = false) : accept_proofs_(accept_proofs) {}
+  bool accepts_proof(const LaunchEvent&) override { return accept_proofs_; }
   void on_undefined_use(const UndefinedEvent& event) override { events.push_back(event); }
   std::vector<UndefinedUse> kinds() const {
     std::vector<UndefinedUse> out;
@@ -21,6 +23,9 @@ class Uses final : public Observer {
     return out;
   }
   std::vector<UndefinedEvent> events;
+
+ private:
+  bool accept_proofs_;
 };
 
 struct Outcome {
@@ -35,12 +40,13 @@ struct Outcome {
 };
 
 /// Runs `body` with %rd0 an output of 64 words, %rd1 memory that holds the numbers 0 to 63, and %rd2 memory nobody
-/// wrote; under watch, then under track.
+/// wrote; under watch, with and without the code that proves a launch free of races, then under track.
 Outcome run(const std::string& body, const std::string& declarations = "", uint32_t block = 32,
             const std::string& functions = "") {
   Outcome outcome;
-  for (const DefinednessMode mode : {DefinednessMode::watch, DefinednessMode::track}) {
-    Uses uses;
+  for (const auto& [mode, accept_proofs] :
+       {std::pair(DefinednessMode::watch, false), {DefinednessMode::watch, true}, {DefinednessMode::track, false}}) {
+    Uses uses(accept_proofs);
     DeviceOptions options;
     options.threads = 1;
     options.observer = &uses;
@@ -64,6 +70,9 @@ Outcome run(const std::string& body, const std::string& declarations = "", uint3
     EXPECT_TRUE(report.has_value() && !report->fault)
         << (report.has_value() ? report->fault->message : report.error().message);
     if (mode == DefinednessMode::watch) {
+      if (accept_proofs) {
+        EXPECT_EQ(outcome.met, device.met_undefined()) << "with proofs: " << body;
+      }
       outcome.met = device.met_undefined();
       EXPECT_TRUE(uses.events.empty());
       continue;

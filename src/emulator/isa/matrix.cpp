@@ -49,6 +49,18 @@ bool find_rows(Warp& warp, const Inst& inst, const MatrixOp& op, std::array<std:
   return true;
 }
 
+/// Tells Warp::touches. Which threads touch a row depends on the instruction's shape: several do.
+void touch(Warp& warp, const MatrixOp& op, const std::array<std::byte*, 32>& rows) {
+  bool fine = true;
+  for (unsigned lane = 0; lane < op.count * kRows; ++lane) {
+    const auto offset = static_cast<uint32_t>(rows[lane] - warp.cta->shared);
+    const TouchKind kind = op.store ? TouchKind::write : TouchKind::read;
+    fine = warp.touches->shared.broadcast(warp.index, offset, kRowBytes, kind) && fine;
+    if (warp.definedness != nullptr) note_touch(warp, reinterpret_cast<uint64_t>(rows[lane]), kRowBytes, kind);
+  }
+  if (!fine) give_up_proof(warp);
+}
+
 void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
@@ -63,6 +75,15 @@ void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
   event.kind = op.store ? AccessKind::write : AccessKind::read;
   event.bytes = kRowBytes;
   event.addresses = addresses;
+  if (op.store) {
+    std::array<std::array<std::byte, kRowBytes>, 32> values;
+    std::array<std::byte*, 32> rows;
+    for (unsigned r = 0; r < rows.size(); ++r) rows[r] = values[r].data();
+    for (unsigned m = 0; m < op.count; ++m)
+      stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);
+    event.clashing = clashing_lanes(event.agent.lanes, addresses, kRowBytes,
+                                    [&](unsigned a, unsigned b) { return values[a] == values[b]; });
+  }
   observer->on_access(event);
 }
 
@@ -70,6 +91,7 @@ const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
+  if (warp.touches != nullptr) touch(warp, op, rows);
   observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
     ldmatrix_b16(&rows[m * kRows], op.transpose, warp.slot<uint32_t>(op.registers[m]));
@@ -81,6 +103,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
+  if (warp.touches != nullptr) touch(warp, op, rows);
   observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
     stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);

@@ -15,6 +15,9 @@ class Recorder : public Observer {
     int64_t bytes = 0;
     uint32_t lanes = 0, warp = 0;
   };
+  void on_access(const AccessEvent& e) override {
+    if (e.kind == AccessKind::write) clashing.push_back(e.clashing);
+  }
   void on_fence(const FenceEvent& e) override { add("fence", 0, static_cast<uint64_t>(e.kind), 0, e.agent); }
   void on_barrier(const BarrierEvent& e) override {
     static constexpr const char* kActions[] = {"arrive", "wait_begin", "wait_end"};
@@ -53,6 +56,7 @@ class Recorder : public Observer {
   }
 
   std::vector<Entry> entries;
+  std::vector<uint32_t> clashing;  ///< by store
   std::map<uint64_t, AsyncIssueEvent> issues;
   std::map<uint64_t, uint64_t> read_bytes;
 
@@ -146,6 +150,42 @@ TEST_P(ObserverTest, BarrierPhases) {
   EXPECT_EQ(left, 2u);
   const size_t last_arrival = recorder.find("cluster arrive", recorder.find("cluster arrive") + 1);
   EXPECT_GT(recorder.find("cluster wait_end"), last_arrival);
+}
+
+/// Two lanes share each place; what they store differs in all lanes, in none that is stored, or in one pair.
+TEST_P(ObserverTest, LanesThatStoreToOnePlace) {
+  run(kernel(R"(
+  .shared .align 16 .b8 buf[512];
+  .reg .b128 %q;
+  mov.u32 %r10, buf;
+  shr.u32 %r11, %r1, 1;
+  add.u32 %r12, %r10, %r11;
+  mad.lo.u32 %r13, %r11, 2, %r10;
+  mad.lo.u32 %r14, %r11, 8, %r10;
+  mad.lo.u32 %r15, %r11, 16, %r10;
+  mad.lo.u32 %r16, %r1, 4, %r10;
+  st.shared.u8 [%r12], %r1;
+  shl.b32 %r20, %r1, 16;
+  st.shared.u16 [%r13], %r20;
+  setp.eq.u32 %p0, %r1, 5;
+  selp.u32 %r21, 1, 0, %p0;
+  st.shared.v2.u32 [%r14], {7, %r21};
+  setp.eq.u32 %p1, %r1, 9;
+  selp.u64 %rd21, 1, 0, %p1;
+  mov.b128 %q, {%rd1, %rd21};
+  st.shared.b128 [%r15], %q;
+  @%p0 st.shared.u32 [%r10], %r1;
+  st.shared.u32 [%r16], %r1;
+  and.b32 %r22, %r1, 7;
+  mad.lo.u32 %r23, %r22, 16, %r10;
+  stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r23], {%r11, %r11};
+  setp.lt.u32 %p2, %r1, 4;
+  selp.u32 %r24, %r11, 99, %p2;
+  stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r23], {%r11, %r24};
+)"),
+      {});
+  // Of the second pair of matrices only the first rows are equal; lanes 0 and 8 give their addresses.
+  EXPECT_THAT(recorder.clashing, testing::ElementsAre(0xffffffffu, 0, 0x30, 0x300, 0, 0, 0, 0xfefe));
 }
 
 TEST_P(ObserverTest, Wgmma) {

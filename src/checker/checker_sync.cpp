@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <bit>
+
+#include "checker/checker_state.h"
+
+namespace ptxbench::checker {
+
+void Checker::State::fence(const emulator::FenceEvent& event) {
+  last_issue_ = {};
+  Cluster& cluster = cluster_of(event.agent);
+  WarpThreads& warp = warp_of(cluster, event.agent);
+  const uint32_t lanes = event.agent.lanes;
+  switch (event.kind) {
+    case FenceKind::thread:
+      warp.fence(lanes, reach_of(Semantics::acq_rel, event.scope));
+      break;
+    case FenceKind::proxy_async:
+      warp.fence_proxy(lanes, event.shared_space, event.global_space);
+      if (event.shared_space) fenced_[0].insert(warp.timeline());
+      if (event.global_space) fenced_[1].insert(warp.timeline());
+      break;
+    case FenceKind::mbarrier_init:
+      warp.for_each_class(
+          lanes, [&](LaneClass& one) { one.knowledge.inits.advance(warp.timeline(), one.lanes & lanes, warp.now()); });
+      break;
+    case FenceKind::proxy_tensor_map:
+      if (acquires(event.semantics)) {
+        warp.for_each_class(lanes, [&](LaneClass& one) {
+          one.knowledge.fenced_map.join(one.knowledge.seen);
+          one.knowledge.fenced_map.advance(warp.timeline(), one.lanes & lanes, warp.now());
+        });
+      }
+      // Both directions are fences of the ordinary kind as well.
+      warp.fence(lanes, reach_of(Semantics::acq_rel, event.scope));
+      break;
+    case FenceKind::wgmma:
+      cluster.registers[warp_index(event.agent)].written.clear();
+      break;
+    case FenceKind::proxy_alias:
+      break;
+  }
+}
+
+void Checker::State::barrier(const emulator::BarrierEvent& event) {
+  last_issue_ = {};
+  Cluster& cluster = cluster_of(event.agent);
+  WarpThreads& warp = warp_of(cluster, event.agent);
+  const uint32_t lanes = event.agent.lanes;
+  if (event.kind == BarrierKind::warp) {
+    if (event.action != BarrierAction::arrive) return;
+    const Knowledge together = warp.publish(lanes);
+    warp.acquire(lanes, together, true);
+    return;
+  }
+  if (event.kind == BarrierKind::grid_dependency) return;
+  auto& phases =
+      event.kind == BarrierKind::cta ? cluster.barriers[{event.agent.cta_rank, event.id}] : cluster.cluster_arrivals;
+  if (event.action == BarrierAction::arrive) {
+    Knowledge news = warp.publish(lanes);
+    if (event.semantics == Semantics::relaxed) {
+      Knowledge only_inits;
+      only_inits.inits = news.inits;
+      news = std::move(only_inits);
+    }
+    phases[event.generation].join(news);
+    return;
+  }
+  if (event.action != BarrierAction::wait_end || event.generation == 0) return;
+  const auto found = phases.find(event.generation - 1);
+  if (found != phases.end()) {
+    const bool met = event.semantics != Semantics::relaxed && event.kind == BarrierKind::cta;
+    warp.acquire(lanes, found->second, met);
+  }
+  // Nobody can come back to a phase before the last two.
+  while (!phases.empty() && phases.begin()->first + 2 < event.generation) phases.erase(phases.begin());
+}
+
+void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
+  Cluster& cluster = cluster_of(event.agent);
+  WarpThreads& warp = warp_of(cluster, event.agent);
+  Mbarrier& barrier = cluster.mbarriers[event.address];
+  if (barrier.timeline == 0) barrier.timeline = new_timeline({event.agent.cluster, rank_of(event.address)});
+  if (event.action == MbarrierAction::init) {
+    if (barrier.live) {
+      Finding found =
+          finding("mbarrier.reinitialised", Severity::error, event.agent, event.site, Space::shared, event.address, 8);
+      found.message = "a live mbarrier is initialised again";
+      found.fix = "initialise it once, or mbarrier.inval it before its memory is used for another purpose";
+      found.other = Party{sites_[barrier.init_site], "initialises it", event.agent.cluster, event.agent.cta_rank, 0, 0};
+      add(std::move(found));
+    }
+    barrier.live = true;
+    barrier.base += static_cast<Time>(event.phase);
+    barrier.arrivals.clear();
+    barrier.init_on = warp.timeline();
+    barrier.init_at = warp.now();
+    barrier.init_lanes = event.agent.lanes;
+    barrier.init_site = site_number(event.site);
+    barrier.init_reported = false;
+    return;
+  }
+  if (event.completed_by == 0) check_init_seen(event.agent, event.site, event.address, warp, barrier);
+  if (barrier.ledger_phase != event.phase) {
+    barrier.ledger_phase = event.phase;
+    barrier.expected = barrier.completed = 0;
+  }
+  if (ctas_ > 1 && event.completed_by == 0) use_peer(cluster, event.agent, event.site, event.address);
+  switch (event.action) {
+    case MbarrierAction::invalidate:
+      barrier.live = false;
+      barrier.base += static_cast<Time>(event.phase);
+      break;
+    case MbarrierAction::arrive:
+    case MbarrierAction::arrive_drop:
+      if (event.completed_by != 0) {
+        arrive_for_copies(cluster, event, barrier);
+      } else if (event.semantics != Semantics::relaxed) {
+        barrier.arrivals[event.phase].join(warp.publish(event.agent.lanes));
+      }
+      break;
+    case MbarrierAction::expect_tx:
+      barrier.expected += event.bytes;
+      barrier.expect_site = site_number(event.site);
+      barrier.expect_agent = event.agent;
+      break;
+    case MbarrierAction::complete_tx:
+      barrier.completed += event.bytes;
+      if (event.completed_by != 0) complete(cluster, event, barrier);
+      break;
+    case MbarrierAction::wait_success: {
+      Knowledge news;
+      for (const auto& [phase, arrivals] : barrier.arrivals) {
+        if (phase < event.phase && event.semantics != Semantics::relaxed) news.join(arrivals);
+      }
+      news.seen.advance(barrier.timeline, kAllLanes, barrier.base + static_cast<Time>(event.phase));
+      warp.acquire(event.agent.lanes, news, false);
+      barrier.observed = std::max(barrier.observed, barrier.base + static_cast<Time>(event.phase));
+      barrier.waits[warp_index(event.agent)] = {++serial_, site_number(event.site)};
+      // What the phases before the last one brought is known to whoever completed it, in all sane programs; keeping
+      // two costs little and loses nothing there.
+      while (barrier.arrivals.size() > 4) {
+        Knowledge oldest = std::move(barrier.arrivals.begin()->second);
+        barrier.arrivals.erase(barrier.arrivals.begin());
+        barrier.arrivals.begin()->second.join(oldest);
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void Checker::State::acquire_locations(Cluster& cluster, const emulator::AccessEvent& event, WarpThreads& warp,
+                                       const Position& position, Reach reach) {
+  const Locations& locations = locations_of(cluster, event.space);
+  if (locations.empty()) return;
+  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    const auto found = locations.find(event.addresses[lane]);
+    if (found == locations.end()) continue;
+    for (const Release& release : found->second) {
+      if (!within(release.reach, release.position, position) || !within(reach, position, release.position)) {
+        warp.for_each_class(1u << lane, [&](LaneClass& one) { one.knowledge.narrow.join(release.knowledge.seen); });
+        continue;
+      }
+      if (acquires(event.semantics)) {
+        warp.acquire(1u << lane, release.knowledge, false);
+      } else {
+        warp.for_each_class(1u << lane, [&](LaneClass& one) {
+          if (!one.observed) one.observed.emplace();
+          one.observed->join(release.knowledge);
+        });
+      }
+    }
+  }
+}
+
+void Checker::State::publish_locations(Cluster& cluster, const emulator::AccessEvent& event, WarpThreads& warp,
+                                       const Position& position, Reach reach, bool atomic) {
+  Locations& locations = locations_of(cluster, event.space);
+  if (reach == Reach::none && locations.empty()) return;
+  std::optional<Knowledge> released;
+  if (releases(event.semantics)) released = warp.publish(event.agent.lanes);
+  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    const uint64_t key = event.addresses[lane];
+    const auto found = locations.find(key);
+    // Only read-modify-write operations continue what earlier releases handed on.
+    if (found != locations.end() && !atomic) found->second.clear();
+    if (reach == Reach::none) continue;
+    Release release;
+    release.position = position;
+    release.reach = reach;
+    if (released) {
+      release.knowledge = *released;
+    } else {
+      bool fenced = false;
+      warp.for_each_class(1u << lane, [&](LaneClass& one) {
+        if (!one.released) return;
+        fenced = true;
+        release.knowledge = *one.released;
+        release.reach = std::min(reach, one.released_reach);
+      });
+      if (!fenced) continue;
+    }
+    std::vector<Release>& releases = locations[key];
+    const auto same = std::find_if(releases.begin(), releases.end(), [&](const Release& other) {
+      return other.reach == release.reach && other.position.cluster == position.cluster &&
+             other.position.cta == position.cta;
+    });
+    if (same != releases.end()) {
+      same->knowledge.join(release.knowledge);
+    } else {
+      releases.push_back(std::move(release));
+    }
+  }
+}
+
+void Checker::State::check_init_seen(const Agent& agent, const Site& site, uint64_t address, WarpThreads& warp,
+                                     Mbarrier& barrier) {
+  if (!barrier.live || barrier.init_reported || barrier.init_on == 0) return;
+  warp.for_each_context(agent.lanes, [&](uint32_t lanes, const Knowledge& knowledge) {
+    if (barrier.init_reported) return;
+    if (barrier.init_on == warp.timeline() && (lanes & ~barrier.init_lanes) == 0) return;
+    if (knowledge.seen.covers(barrier.init_on, barrier.init_lanes, barrier.init_at) ||
+        knowledge.inits.covers(barrier.init_on, barrier.init_lanes, barrier.init_at)) {
+      return;
+    }
+    barrier.init_reported = true;
+    Finding found = finding("mbarrier.init-not-visible", Severity::error, agent, site, Space::shared, address, 8);
+    found.message = "the mbarrier is used by a thread that nothing orders after its initialisation";
+    found.fix = ctas_ > 1 ? "after mbarrier.init: fence.mbarrier_init.release.cluster, then a cluster barrier that "
+                            "every user waits for"
+                          : "put a block barrier (__syncthreads) between mbarrier.init and the first use";
+    found.other = party_of(barrier.init_on, barrier.init_lanes, barrier.init_site, "initialises it");
+    add(std::move(found));
+  });
+}
+
+}  // namespace ptxbench::checker

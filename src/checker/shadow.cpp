@@ -107,8 +107,7 @@ void Shadow::make_exact(uint64_t address, uint64_t bytes) {
         if (low >= high) continue;
         Access access = read.access;
         if (access.lane_shift != Access::kEveryLane)
-          access.first_lane =
-              static_cast<int8_t>(access.first_lane + static_cast<int>((low - at) >> access.lane_shift));
+          access.first_lane = static_cast<int8_t>(access.first_lane + static_cast<int>((low - at) >> access.lane_shift));
         touch_pages(nullptr, access, low, high - low, Step::remember);
       }
     }
@@ -133,8 +132,8 @@ void Shadow::touch(const Context& context, const Access& access, std::span<const
       regular = ranges[i].bytes == ranges[0].bytes && ranges[i].bytes != 0 &&
                 ranges[i].address == ranges[0].address + i * stride;
     }
-    if (regular &&
-        log_read(access, ranges[0].address, ranges[0].bytes, static_cast<uint32_t>(ranges.size()), stride, Step::both))
+    if (regular && log_read(access, ranges[0].address, ranges[0].bytes, static_cast<uint32_t>(ranges.size()), stride,
+                            Step::both))
       return;
   }
   for (size_t i = 0; i < ranges.size();) {
@@ -410,8 +409,7 @@ void Shadow::touch_sectors(const Context* context, const Access& whole, Page& pa
       for (Wide& earlier : crowd.records) {
         const uint64_t common = earlier.sectors & sectors;
         if (common == 0) continue;
-        const uint64_t address =
-            page_address + static_cast<unsigned>(std::countr_zero(common)) * uint64_t{kSectorBytes};
+        const uint64_t address = page_address + static_cast<unsigned>(std::countr_zero(common)) * uint64_t{kSectorBytes};
         if (!check(*context, earlier.access, access, address, step == Step::remember) || step == Step::check) continue;
         earlier.sectors &= ~common;
         emptied = emptied || earlier.sectors == 0;

@@ -10,8 +10,8 @@
 #include "checker/clock.h"
 #include "emulator/observer.h"
 
-/// Shadow memory: the last accesses to every byte, and whether a new one is ordered after them. Of the emulator it
-/// knows the plain structures of its events; the unit tests drive it directly.
+/// Shadow memory: the last accesses to every byte, and whether a new one is ordered after them. Of the emulator it knows
+/// the plain structures of its events; the unit tests drive it directly.
 namespace ptxbench::checker {
 
 enum class AccessKind : uint8_t {

@@ -143,7 +143,16 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
         if (access.operation == 0) access.operation = enter(barrier);
       }
     }
-    shadow_of(cluster, event.destination_space).touch(context, access, event.writes.subspan(i, next - i));
+    const auto parts = event.writes.subspan(i, next - i);
+    shadow_of(cluster, event.destination_space).touch(context, access, parts);
+    if (event.destination_space != Space::shared) continue;
+    for (const emulator::ByteRange& part : parts) {
+      if (event.kind == AsyncKind::tensor_copy) {
+        cluster.tiles.copied(part.address, part.bytes, event.layout[0], event.tensor_map, access.site);
+      } else {
+        cluster.tiles.written(part.address, part.bytes);
+      }
+    }
   }
   bound_memory(cluster);
 }
@@ -216,8 +225,9 @@ void Checker::State::registers(const emulator::RegisterEvent& event) {
                        [&](uint32_t reg) { return std::binary_search(set.begin(), set.end(), reg); });
   };
   for (RegistersInFlight& one : mine.in_flight) {
-    const bool reads = touches(one.accumulators, event.reads);
-    const bool writes = touches(one.accumulators, event.writes) || touches(one.fragments, event.writes);
+    const auto &accumulators = one.named->accumulators, &fragments = one.named->fragments;
+    const bool reads = touches(accumulators, event.reads);
+    const bool writes = touches(accumulators, event.writes) || touches(fragments, event.writes);
     if (!reads && !writes) continue;
     const bool forgotten = !one.committed && one.waited_for != 0;
     Finding found = finding(forgotten ? "wgmma.not-committed" : "wgmma.in-flight", Severity::error, event.agent,
@@ -316,9 +326,47 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
     cluster.shared->touch(context, access,
                           operand == 0 ? event.reads.first(event.a_reads) : event.reads.subspan(event.a_reads));
   }
+  if (event.a_reads != 0) check_tile(cluster, event, event.layout[0], "A");
+  check_tile(cluster, event, event.layout[1], "B");
   cluster.wgmma_groups[{group, event.completion_target}].join(issue.knowledge);
   cluster.wgmma_issues.erase({group, sequence});
   bound_memory(cluster);
+}
+
+void Checker::State::check_tile(Cluster& cluster, const emulator::AsyncIssueEvent& event,
+                                const emulator::AsyncIssueEvent::TileLayout& layout, const char* operand) {
+  const auto mismatch = cluster.tiles.check(layout);
+  if (!mismatch) return;
+  Finding found = finding("wgmma.layout", Severity::error, event.agent, event.site, Space::shared, layout.start, 16);
+  found.party.what = fmt::format("reads the tile as operand {}", operand);
+  found.message = mismatch->message;
+  found.fix = mismatch->fix;
+  found.other = Party{sites_[mismatch->copy_site], "TMA copy writes", event.agent.cluster, event.agent.cta_rank, 0, 0};
+  add(std::move(found));
+}
+
+const WgmmaRegisters& Checker::State::registers_of(const emulator::AsyncIssueEvent& event, uint32_t site) {
+  const auto same = [](const std::vector<uint32_t>& known, std::span<const emulator::ByteRange> ranges) {
+    return std::equal(known.begin(), known.end(), ranges.begin(), ranges.end(),
+                      [](uint32_t reg, const emulator::ByteRange& range) { return reg == range.address; });
+  };
+  auto& sets = wgmma_registers_[site];
+  for (const auto& set : sets) {
+    if (same(set->given[0], event.writes) && same(set->given[1], event.register_reads)) return *set;
+  }
+  auto set = std::make_unique<WgmmaRegisters>();
+  const auto given = [](std::span<const emulator::ByteRange> ranges) {
+    std::vector<uint32_t> result;
+    result.reserve(ranges.size());
+    for (const emulator::ByteRange& reg : ranges) result.push_back(static_cast<uint32_t>(reg.address));
+    return result;
+  };
+  set->given[0] = set->accumulators = given(event.writes);
+  set->given[1] = set->fragments = given(event.register_reads);
+  std::sort(set->accumulators.begin(), set->accumulators.end());
+  std::sort(set->fragments.begin(), set->fragments.end());
+  sets.push_back(std::move(set));
+  return *sets.back();
 }
 
 void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event) {
@@ -326,18 +374,14 @@ void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssu
   RegistersInFlight issued;
   issued.group = event.completion_target;
   issued.site = site_number(event.site);
-  for (const emulator::ByteRange& reg : event.writes) issued.accumulators.push_back(static_cast<uint32_t>(reg.address));
-  for (const emulator::ByteRange& reg : event.register_reads)
-    issued.fragments.push_back(static_cast<uint32_t>(reg.address));
-  std::sort(issued.accumulators.begin(), issued.accumulators.end());
-  std::sort(issued.fragments.begin(), issued.fragments.end());
+  issued.named = &registers_of(event, issued.site);
   if (!mine.written.empty()) {
-    for (const auto* set : {&issued.accumulators, &issued.fragments}) {
+    for (const auto* set : {&issued.named->accumulators, &issued.named->fragments}) {
       for (const uint32_t reg : *set) {
         const auto written = mine.written.find(reg);
         if (written == mine.written.end()) continue;
         Finding found = finding("wgmma.fence", Severity::error, event.agent, event.site, Space::registers, 0, 0);
-        found.party.what = set == &issued.fragments ? "uses the register as A" : "uses the register as accumulator";
+        found.party.what = set == &issued.named->fragments ? "uses the register as A" : "uses the register as accumulator";
         found.message =
             "a register of this wgmma was written by an ordinary instruction, with no wgmma.fence in between";
         found.fix = "wgmma.fence.sync.aligned between the write and the wgmma";
@@ -352,7 +396,9 @@ void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssu
   }
   // Batches on the same accumulators are one piece of work.
   for (RegistersInFlight& one : mine.in_flight) {
-    if (one.group == issued.group && one.accumulators == issued.accumulators && one.fragments == issued.fragments) {
+    const bool same = one.named == issued.named || (one.named->accumulators == issued.named->accumulators &&
+                                                    one.named->fragments == issued.named->fragments);
+    if (one.group == issued.group && same) {
       one.site = issued.site;
       return;
     }

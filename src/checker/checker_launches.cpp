@@ -153,6 +153,9 @@ void Checker::State::access(const emulator::AccessEvent& event) {
       for (const Piece& piece : pieces_) shadow.touch(piece.context, piece.access, piece.address, piece.bytes, step);
     }
   }
+  if (writes && shared) {
+    for (const Piece& piece : pieces_) cluster.tiles.written(piece.address, piece.bytes);
+  }
   if (event.clashing != 0 && reach == Reach::none) report_clash(event);
   if (!writes && !shared && !outputs_.empty()) forget_writers(event);
   if (writes && !shared) {

@@ -13,6 +13,7 @@
 #include "checker/checker.h"
 #include "checker/shadow.h"
 #include "checker/threads.h"
+#include "checker/tiles.h"
 #include "checker/undefined.h"
 
 /// What the checker remembers of a launch, for the sources of this room only. Its functions stand in one file for each
@@ -66,10 +67,16 @@ struct Release {
 
 using Locations = std::unordered_map<uint64_t, std::vector<Release>>;  ///< by address
 
+/// Registers that a wgmma names: the same for all executions of the instruction.
+struct WgmmaRegisters {
+  std::vector<uint32_t> accumulators, fragments;  ///< sorted
+  std::vector<uint32_t> given[2];                 ///< the same as the instruction lists them
+};
+
 /// A wgmma of one warp between issue and wait.
 struct RegistersInFlight {
   uint64_t group = 0;
-  std::vector<uint32_t> accumulators, fragments;  ///< sorted
+  const WgmmaRegisters* named = nullptr;
   uint32_t site = 0;
   bool committed = false;
   uint32_t waited_for = 0;  ///< site of a wait that came while it was not committed
@@ -170,6 +177,7 @@ struct Cluster {
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
   std::set<std::pair<uint32_t, unsigned>> handed_over;  ///< (warp, lane): a cp.async.mbarrier.arrive answers for them
   Locations locations;                                  ///< in shared memory
+  Tiles tiles;
   std::unique_ptr<Shadow> shared;
   std::vector<CtaEnd> ends;  ///< by rank
   bool over = false;         ///< all threads have exited, nothing is in flight: judged, and most of it forgotten
@@ -281,6 +289,10 @@ class Checker::State {
   void arrive_for_copies(Cluster& cluster, const emulator::MbarrierEvent& event, Mbarrier& barrier);
   void complete(Cluster& cluster, const emulator::MbarrierEvent& event, Mbarrier& barrier);
   void issue_wgmma(Cluster& cluster, WarpThreads& warp, const emulator::AsyncIssueEvent& event);
+  void check_tile(Cluster& cluster, const emulator::AsyncIssueEvent& event,
+                  const emulator::AsyncIssueEvent::TileLayout& layout, const char* operand);
+  /// Where the registers of one site lie differs between specialised and general code.
+  const WgmmaRegisters& registers_of(const emulator::AsyncIssueEvent& event, uint32_t site);
   void check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event);
 
   // --- outputs
@@ -322,6 +334,7 @@ class Checker::State {
   std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
   std::vector<Output> outputs_;
   std::set<uint64_t> streams_;
+  std::unordered_map<uint32_t, std::vector<std::unique_ptr<WgmmaRegisters>>> wgmma_registers_;  ///< by site
   uint64_t serial_ = 0;
   IssueKey last_issue_;
   uint32_t last_issue_lanes_ = 0;

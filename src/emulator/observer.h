@@ -136,6 +136,13 @@ struct AsyncIssueEvent {
     uint32_t swizzle_bytes = 0;  ///< 0, 32, 64 or 128
     uint32_t row_bytes = 0;      ///< tensor copies: bytes of the box's innermost dimension
     bool mn_major = false;       ///< wgmma: transposed operand
+    /// Tensor copies: the elements of the box and where it lies in the tensor, innermost dimension first.
+    uint32_t box[5]{1, 1, 1, 1, 1};
+    int32_t origin[5]{};
+    /// wgmma: the descriptor in bytes (the start as a cluster shared address) and the operand in elements.
+    uint64_t start = 0;
+    uint32_t leading_offset = 0, stride_offset = 0, base_offset = 0;
+    uint32_t mn = 0, k = 0, element_bytes = 0;
   };
   TileLayout layout[2];
   /// wgmma only. `reads` holds the shared bytes of A (the first `a_reads` ranges, none when A is in registers), then of

@@ -167,7 +167,7 @@ void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const Issue
   event.reads = reads;
   event.writes = writes;
   event.tensor_map = description.tensor_map;
-  event.layout[0] = {description.swizzle_bytes, description.row_bytes, false};
+  event.layout[0] = description.layout;
   observer->on_async_issue(event);
   if (Definedness* definedness = cluster.launch->definedness) {
     definedness->issue(cluster, event, {description.map, description.coordinates, description.shared_offset},

@@ -30,8 +30,8 @@ struct IssueDescription {
   uint64_t completion_target = 0;
   Space source{}, destination{};
   uint64_t tensor_map = 0;
-  uint32_t swizzle_bytes = 0, row_bytes = 0;  ///< of a tensor copy's box in shared memory
-  const TensorMap* map = nullptr;             ///< of a tensor copy
+  AsyncIssueEvent::TileLayout layout{};  ///< of a tensor copy's box in shared memory
+  const TensorMap* map = nullptr;        ///< of a tensor copy
   const BoxCoordinates* coordinates = nullptr;
   uint32_t shared_offset = 0;  ///< of a tensor copy's box
   uint32_t element_bytes = 0;  ///< of a reduction

@@ -190,8 +190,12 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
     description.coordinates = &copy->coordinates;
     description.shared_offset = copy->shared_address;
     description.element_bytes = static_cast<uint32_t>(element_bytes(copy->map.data_type));
-    description.swizzle_bytes = swizzle_span(copy->map.swizzle);
-    description.row_bytes = geometry.row_bytes;
+    description.layout.swizzle_bytes = swizzle_span(copy->map.swizzle);
+    description.layout.row_bytes = geometry.row_bytes;
+    for (unsigned i = 0; i < rank; ++i) {
+      description.layout.box[i] = geometry.counts[i];
+      description.layout.origin[i] = copy->coordinates[i];
+    }
     std::vector<ByteRange> global, shared_ranges;
     for_each_global_range(copy->map, copy->coordinates, direction, [&](uint64_t address, uint64_t bytes) {
       global.push_back({address, static_cast<uint32_t>(bytes)});

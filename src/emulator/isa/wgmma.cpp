@@ -87,12 +87,29 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   const uint64_t base = uint64_t{warp.cta->rank} << kCtaRankShift;
-  std::vector<ByteRange> reads, writes, fragments;
+  // A main loop issues the same few operations again and again.
+  thread_local OperandRangeCache known_ranges;
+  thread_local std::vector<ByteRange> reads, writes, fragments;
+  reads.clear();
+  writes.clear();
+  fragments.clear();
   AsyncIssueEvent event;
   auto add = [&](const Operand& operand, unsigned index) {
-    for (const SharedRange& range : operand_ranges(operand.set())) reads.push_back({base + range.address, range.bytes});
-    const uint32_t line = line_bytes(MatrixDescriptor::decode(operand.descriptor).swizzle);
-    event.layout[index] = {line == 16 ? 0 : line, 0, operand.major == MatrixMajor::mn_major};
+    uint32_t pattern = 0;
+    const auto ranges = known_ranges.get(operand.set(), &pattern);
+    for (const SharedRange& range : ranges) reads.push_back({base + pattern + range.address, range.bytes});
+    const MatrixDescriptor descriptor = MatrixDescriptor::decode(operand.descriptor);
+    const uint32_t line = line_bytes(descriptor.swizzle);
+    AsyncIssueEvent::TileLayout& layout = event.layout[index];
+    layout.swizzle_bytes = line == 16 ? 0 : line;
+    layout.mn_major = operand.major == MatrixMajor::mn_major;
+    layout.start = base + descriptor.start_address;
+    layout.leading_offset = descriptor.leading_offset;
+    layout.stride_offset = descriptor.stride_offset;
+    layout.base_offset = descriptor.base_offset;
+    layout.mn = operand.mn;
+    layout.k = operand.k;
+    layout.element_bytes = operand.element_bytes;
   };
   if (op.shape.a_in_registers) {
     for (const uint32_t offset : op.a) fragments.push_back({offset, 4});

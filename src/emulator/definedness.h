@@ -25,16 +25,18 @@ namespace ptxbench::emulator {
 
 /// Whether bits [first, first + count) are all set.
 inline bool all_set(const uint64_t* words, uint64_t first, uint64_t count) {
-  uint64_t word = first / 64, begin = first % 64;
-  while (count != 0) {
-    const uint64_t here = std::min<uint64_t>(count, 64 - begin);
-    const uint64_t mask = (here == 64 ? ~0ull : (1ull << here) - 1) << begin;
-    if ((words[word] & mask) != mask) return false;
-    count -= here;
-    begin = 0;
-    ++word;
+  if (count == 0) return true;
+  const uint64_t begin = first % 64;
+  const uint64_t* word = words + first / 64;
+  if (count <= 64 - begin) {
+    const uint64_t mask = (~0ull >> (64 - count)) << begin;
+    return (*word & mask) == mask;
   }
-  return true;
+  if (~(*word | ((1ull << begin) - 1)) != 0) return false;
+  for (count -= 64 - begin; count >= 64; count -= 64) {
+    if (*++word != ~0ull) return false;
+  }
+  return count == 0 || (word[1] | (~0ull << count)) == ~0ull;
 }
 /// Sets them; returns how many were not set. With `Shared` other threads may set bits of the same words.
 template <bool Shared>
@@ -191,6 +193,14 @@ class Definedness {
     Space space = Space::global;
     uint64_t address = 0;
   };
+  /// Watching only.
+  View global_view(uint64_t address) const {
+    View view;
+    view.written = written_;
+    view.bit = address - kGlobalWindow;
+    view.address = address;
+    return view;
+  }
   View view(Cluster& cluster, Space space, uint64_t address, uint32_t bytes);
   static View local_view(Warp& warp, unsigned lane, uint64_t offset, uint32_t bytes);
   /// The bytes were written.

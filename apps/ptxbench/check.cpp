@@ -33,6 +33,7 @@ using check::CheckReport;
 using check::PolicyRun;
 using check::Watch;
 using emulator::CompletionPolicy;
+using emulator::DefinednessMode;
 
 struct Options {
   std::string file;
@@ -64,10 +65,11 @@ Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
   return runs;
 }
 
-Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& run,
+Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& run, DefinednessMode definedness,
                                      std::function<void(std::string_view)> print) {
   check::CheckOptions check = options.check;
   check.seed = run.seed;
+  check.definedness = definedness;
   return Watch::start(check, run.policy, std::move(print));
 }
 
@@ -126,6 +128,35 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
   });
 }
 
+/// Each of `runs`, and once more where values were read that nobody wrote: to follow them to where they matter.
+/// `once(run, definedness)` says what is left to do.
+struct Outcome {
+  bool repeat = false;  ///< to follow values that nobody wrote
+  bool last = false;    ///< other policies would show the same
+};
+Result<void> run_all(const std::vector<PolicyRun>& runs, const auto& once) {
+  for (const PolicyRun& run : runs) {
+    const Result<Outcome> outcome = once(run, DefinednessMode::watch);
+    if (!outcome) return tl::unexpected<Error>(outcome.error());
+    if (outcome->repeat) {
+      if (const Result<Outcome> tracked = once(run, DefinednessMode::track); !tracked)
+        return tl::unexpected<Error>(tracked.error());
+    }
+    if (outcome->last) break;
+  }
+  return {};
+}
+
+Outcome finish(Watch& watch, DefinednessMode definedness, CheckReport& report) {
+  if (definedness == DefinednessMode::track) {
+    watch.finish_tracking(report);
+    return {};
+  }
+  const Outcome outcome{watch.needs_tracking(), watch.same_under_all_policies()};
+  watch.finish(report, true);
+  return outcome;
+}
+
 // --- any CUDA program
 
 Result<void> check_program(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
@@ -136,9 +167,9 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
   const auto info = cuda_shim::check_program(*program);
   if (!info) return tl::unexpected<Error>(info.error());
   bool first = true;
-  for (const PolicyRun& run : runs) {
+  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
     const auto output = std::make_shared<cuda_shim::DeviceOutput>();
-    auto watch = start(options, run, [output](std::string_view text) { output->append(text); });
+    auto watch = start(options, run, definedness, [output](std::string_view text) { output->append(text); });
     if (!watch) return tl::unexpected<Error>(watch.error());
     const auto backend = cuda_shim::make_emulator_backend((*watch)->device());
     cuda_shim::ShimOptions shim_options;
@@ -173,10 +204,8 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
     }
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
-    (*watch)->finish(report);
-    if ((*watch)->same_under_all_policies()) break;
-  }
-  return {};
+    return finish(**watch, definedness, report);
+  });
 }
 
 // --- a candidate
@@ -202,8 +231,8 @@ CheckFinding from_evaluation(const evaluation::Finding& found) {
 Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>& runs, const std::string& source,
                            const std::vector<problem::Problem>& problems, evaluation::Evaluator& evaluator,
                            CheckReport& report) {
-  for (const PolicyRun& run : runs) {
-    auto watch = start(options, run, [](std::string_view) {});
+  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
+    auto watch = start(options, run, definedness, [](std::string_view) {});
     if (!watch) return tl::unexpected<Error>(watch.error());
     evaluation::EvaluateOptions evaluate;
     evaluate.seeds = 1;
@@ -222,11 +251,9 @@ Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>&
       if (!compared) (*watch)->add_unknown(fmt::format("whether the outputs are right: {}", done.reason));
       if (done.execute == evaluation::Status::unknown) (*watch)->add_unknown(done.reason);
     }
-    (*watch)->finish(report);
-    // Nor is there more to see if it does not compile.
-    if ((*watch)->same_under_all_policies()) break;
-  }
-  return {};
+    // Nor is there more to see under other policies if it does not compile.
+    return finish(**watch, definedness, report);
+  });
 }
 
 Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {

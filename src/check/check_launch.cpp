@@ -18,6 +18,18 @@ void watch_outputs(Watch& watch, const launch::PreparedLaunch& prepared) {
   }
 }
 
+/// What the outputs hold must depend on nothing that nobody wrote.
+void check_outputs_defined(Watch& watch, const launch::PreparedLaunch& prepared) {
+  for (const launch::Argument& argument : prepared.description().arguments) {
+    if (!argument.output) continue;
+    for (const launch::NamedRange& range : prepared.ranges()) {
+      if (range.name == argument.name)
+        watch.device().check_defined(range.address, range.bytes,
+                                     static_cast<uint32_t>(launch::bytes_of(argument.type)));
+    }
+  }
+}
+
 /// False: the kernel did not get to its end.
 bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
   for (uint32_t i = 0; i < prepared.description().repeat; ++i) {
@@ -39,6 +51,49 @@ bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
   return true;
 }
 
+/// What is left to do after a run.
+struct Outcome {
+  bool repeat = false;  ///< to follow values that nobody wrote
+  bool last = false;    ///< other policies would show the same
+};
+
+Result<Outcome> run_once(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
+                         emulator::CompletionPolicy policy, const CheckOptions& options, CheckReport& report) {
+  const bool tracking = options.definedness == emulator::DefinednessMode::track;
+  auto watch = Watch::start(options, policy, {});
+  if (!watch) return tl::unexpected<Error>(watch.error());
+  emulator::Device& device = (*watch)->device();
+  const auto module = device.load_ptx(ptx, name);
+  if (!module) return tl::unexpected<Error>(module.error());
+  if (const std::string target = device.module(*module)->target; target.starts_with("sm_1")) {
+    (*watch)->add_unknown(fmt::format("the module is for {}, the emulated GPU is an sm_90a", target));
+  }
+  const auto prepared = launch::PreparedLaunch::create(device, *module, description);
+  if (!prepared) return tl::unexpected<Error>(prepared.error());
+  watch_outputs(**watch, *prepared);
+  if (launch_all(**watch, *prepared)) {
+    (*watch)->checker().finish_outputs();
+    if (tracking) check_outputs_defined(**watch, *prepared);
+    const auto wrong = prepared->check_outputs();
+    if (!wrong) return tl::unexpected<Error>(wrong.error());
+    for (const launch::OutputMismatch& one : *wrong) {
+      CheckFinding finding;
+      finding.rule = "numeric.mismatch";
+      finding.kernel = device.module(*module)->functions[prepared->request().function.function].name;
+      finding.message = one.text();
+      finding.output = one.argument;
+      if (!tracking) (*watch)->add(std::move(finding));
+    }
+  }
+  if (tracking) {
+    (*watch)->finish_tracking(report);
+    return Outcome{};
+  }
+  const Outcome outcome{(*watch)->needs_tracking(), (*watch)->same_under_all_policies()};
+  (*watch)->finish(report, true);
+  return outcome;
+}
+
 }  // namespace
 
 Result<void> check_launch(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
@@ -46,32 +101,14 @@ Result<void> check_launch(std::string_view ptx, const std::string& name, const l
   for (const PolicyRun& run : runs) {
     CheckOptions with_seed = options;
     with_seed.seed = run.seed;
-    auto watch = Watch::start(with_seed, run.policy, {});
-    if (!watch) return tl::unexpected<Error>(watch.error());
-    emulator::Device& device = (*watch)->device();
-    const auto module = device.load_ptx(ptx, name);
-    if (!module) return tl::unexpected<Error>(module.error());
-    if (const std::string target = device.module(*module)->target; target.starts_with("sm_1")) {
-      (*watch)->add_unknown(fmt::format("the module is for {}, the emulated GPU is an sm_90a", target));
+    const auto outcome = run_once(ptx, name, description, run.policy, with_seed, report);
+    if (!outcome) return tl::unexpected<Error>(outcome.error());
+    if (outcome->repeat) {
+      with_seed.definedness = emulator::DefinednessMode::track;
+      if (auto tracked = run_once(ptx, name, description, run.policy, with_seed, report); !tracked)
+        return tl::unexpected<Error>(tracked.error());
     }
-    const auto prepared = launch::PreparedLaunch::create(device, *module, description);
-    if (!prepared) return tl::unexpected<Error>(prepared.error());
-    watch_outputs(**watch, *prepared);
-    if (launch_all(**watch, *prepared)) {
-      (*watch)->checker().finish_outputs();
-      const auto wrong = prepared->check_outputs();
-      if (!wrong) return tl::unexpected<Error>(wrong.error());
-      for (const launch::OutputMismatch& one : *wrong) {
-        CheckFinding finding;
-        finding.rule = "numeric.mismatch";
-        finding.kernel = device.module(*module)->functions[prepared->request().function.function].name;
-        finding.message = one.text();
-        finding.output = one.argument;
-        (*watch)->add(std::move(finding));
-      }
-    }
-    (*watch)->finish(report);
-    if ((*watch)->same_under_all_policies()) break;
+    if (outcome->last) break;
   }
   return {};
 }

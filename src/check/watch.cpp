@@ -48,6 +48,7 @@ Result<std::unique_ptr<Watch>> Watch::start(const CheckOptions& options, emulato
   device_options.completion = policy;
   device_options.seed = options.seed;
   device_options.observer = watch->checker_.get();
+  device_options.definedness = options.definedness;
   device_options.print = std::move(print);
   device_options.instruction_budget = options.instruction_budget;
   auto device = emulator::Device::create(std::move(device_options));
@@ -126,7 +127,32 @@ bool Watch::has(std::string_view rule, uint32_t ptx_line) const {
   return std::any_of(extra_.begin(), extra_.end(), same) || std::any_of(named_.begin(), named_.end(), same);
 }
 
-void Watch::finish(CheckReport& report) {
+void Watch::finish_tracking(CheckReport& report) {
+  constexpr std::string_view kRule = "memory.uninitialised";
+  const std::vector<checker::Finding>& counts = checker_->findings();
+  for (size_t i = 0; i < named_.size(); ++i) {
+    if (named_[i].rule != kRule) continue;
+    named_[i].occurrences = counts[i].occurrences;
+    report.add(std::move(named_[i]), policy_);
+  }
+  for (const CheckFinding& finding : extra_) {
+    const bool known = std::any_of(report.findings.begin(), report.findings.end(),
+                                   [&](const CheckFinding& one) { return one.rule == finding.rule; });
+    if (!known) {
+      report.unknown.insert(
+          fmt::format("values nobody wrote were read, and the run that follows them stopped with {}: {}", finding.rule,
+                      finding.message));
+    }
+  }
+  for (const std::string& gap : device_->definedness_gaps()) report.unknown.insert(gap);
+  report.findings_dropped += checker_->findings_dropped();
+  report.seconds += seconds_;
+}
+
+void Watch::finish(CheckReport& report, bool repeated) {
+  if (!repeated && needs_tracking()) {
+    report.unknown.insert("values nobody wrote were read, and were not followed to where they matter");
+  }
   report.policies.push_back(policy_);
   report.one_policy_is_enough = same_under_all_policies() && launches_ != 0;
   const std::vector<checker::Finding>& counts = checker_->findings();

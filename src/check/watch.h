@@ -14,6 +14,8 @@ struct CheckOptions {
   bool pedantic = false;
   uint64_t seed = 1;  ///< of the random policy
   unsigned threads = 0;
+  /// `watch` finds out whether a run reads values that nobody wrote; one that does is to be repeated with `track`.
+  emulator::DefinednessMode definedness = emulator::DefinednessMode::watch;
   uint64_t instruction_budget = 5'000'000'000;  ///< warp instructions per launch
 };
 
@@ -37,8 +39,13 @@ class Watch {
   void add_unknown(std::string reason) { unknown_.insert(std::move(reason)); }
   /// Nothing asynchronous was executed: a run under another policy would be the same.
   bool same_under_all_policies() const { return asynchronous_ == 0; }
-  /// Ends the run and adds what it found to the report.
-  void finish(CheckReport& report);
+  /// The run read values that nobody wrote: only its repetition under DefinednessMode::track tells whether they matter.
+  bool needs_tracking() const { return device_->met_undefined(); }
+  /// Ends the run and adds what it found to the report. `repeated`: it will be repeated if it needs tracking; if not,
+  /// the report says that something was not looked at.
+  void finish(CheckReport& report, bool repeated = false);
+  /// Ends a repetition under DefinednessMode::track: adds only what the first run could not know.
+  void finish_tracking(CheckReport& report);
 
  private:
   Watch() = default;

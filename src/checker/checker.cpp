@@ -46,6 +46,7 @@ void Checker::watch_output(std::string name, uint64_t address, uint64_t bytes, u
 }
 void Checker::finish_outputs() { state_->finish_outputs(); }
 void Checker::on_group_wait(const emulator::GroupWaitEvent& event) { here().group_wait(event); }
+void Checker::on_undefined_use(const emulator::UndefinedEvent& event) { here().undefined_use(event); }
 void Checker::on_exit(const Agent& agent, Site site) { here().exited(agent, site); }
 const std::vector<Finding>& Checker::findings() const { return state_->findings; }
 uint64_t Checker::findings_dropped() const { return state_->dropped; }

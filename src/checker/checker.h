@@ -45,6 +45,7 @@ class Checker final : public emulator::Observer {
   void on_group_commit(const emulator::Agent&, emulator::Site, emulator::Completion, uint64_t group) override;
   void on_group_wait(const emulator::GroupWaitEvent&) override;
   void on_exit(const emulator::Agent&, emulator::Site) override;
+  void on_undefined_use(const emulator::UndefinedEvent&) override;
 
   /// Global memory that the launches must write completely: unwritten() then says what they left out.
   void watch_output(std::string name, uint64_t address, uint64_t bytes, uint32_t element_bytes);

@@ -14,6 +14,7 @@
 #include "checker/shadow.h"
 #include "checker/threads.h"
 #include "checker/tiles.h"
+#include "checker/undefined.h"
 
 /// What the checker remembers of a launch, for the sources of this room only. Its functions stand in one file for each
 /// subject: checker_launches (clusters, accesses, exits), checker_sync (fences, barriers, strong locations),
@@ -222,6 +223,7 @@ class Checker::State {
   void group_wait(const emulator::GroupWaitEvent& event);
   void registers(const emulator::RegisterEvent& event);
 
+  void undefined_use(const emulator::UndefinedEvent& event) { add(undefined_finding(event)); }
   void watch_output(std::string name, uint64_t address, uint64_t bytes, uint32_t element_bytes);
   void finish_outputs();
 

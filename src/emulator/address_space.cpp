@@ -80,6 +80,7 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes, AllocationKind kind, std
   freed_.erase(freed_.lower_bound(begin), freed_.lower_bound(begin + span));
   blocks_[begin] = std::move(block);
   used_ += bytes;
+  if (on_allocate_) on_allocate_(begin, bytes);
   version_.fetch_add(1, std::memory_order_acq_rel);
   return begin;
 }

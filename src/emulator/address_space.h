@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -58,6 +59,11 @@ class AddressSpace {
   /// Registers memory that somebody else mapped inside [kHostSharedBase, end of window).
   Result<void> adopt(uint64_t address, uint64_t bytes, std::string label);
   Result<void> free(uint64_t address);
+  /// Called for every allocation that is made, before anybody can use it.
+  void on_allocate(std::function<void(uint64_t address, uint64_t bytes)> listener) {
+    const std::lock_guard lock(mutex_);
+    on_allocate_ = std::move(listener);
+  }
   /// Kernels may no longer write the allocation that starts at `address`; the host may.
   void protect(uint64_t address);
 
@@ -87,6 +93,7 @@ class AddressSpace {
   uint64_t used_ = 0;
   uint64_t serial_ = 0;
   std::atomic<uint64_t> version_{1};
+  std::function<void(uint64_t, uint64_t)> on_allocate_;
 };
 
 /// One-entry cache of an AddressSpace look-up: [begin, end) of a live allocation.

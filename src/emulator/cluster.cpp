@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "emulator/definedness.h"
 #include "emulator/isa/control.h"
 #include "emulator/isa/mbarrier.h"
 #include "emulator/memory_access.h"
@@ -271,6 +272,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
     cta.live_warps = launch.warps_per_cta;
     cta.register_pool = launch.register_pool;
     cta.shared_version = new_shared_epoch();
+    if (launch.definedness != nullptr) launch.definedness->start_cta(cta);
     for (uint32_t w = 0; w < launch.warps_per_cta; ++w) {
       Warp& warp = cluster.warps[rank * launch.warps_per_cta + w];
       warp.cta = &cta;
@@ -289,6 +291,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
       warp.frames.clear();
       warp.local_stride = launch.local_stride;
       warp.local.assign(size_t{launch.local_stride} * kLanes, std::byte{0});
+      if (launch.definedness != nullptr) launch.definedness->start_warp(warp);
       for (auto& state : warp.async) {
         if (state.cp_async_retired != 0 || state.bulk_retired != 0 || !state.cp_async.empty() || !state.bulk.empty() ||
             !state.cp_async_open.operations.empty() || !state.bulk_open.operations.empty()) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "emulator/definedness_code.h"
 #include "emulator/isa/control.h"
 #include "emulator/isa/fused.h"
 #include "emulator/isa/lanes.h"
@@ -70,12 +71,15 @@ const Inst* negate_predicate(Warp& warp, const Inst& inst) {
 }  // namespace
 
 Decoder::Decoder(Program& program, FunctionCode& code, const FunctionCode* specialised)
-    : program_(program), code_(code), general_(specialised != nullptr) {
+    : program_(program), code_(code), general_(specialised != nullptr), first_(specialised == nullptr) {
   next_counter_ = general_ ? specialised->counter_base : program.counters;
   next_guard_ = general_ ? specialised->guard_counter_base : program.guard_counters;
   code_.counter_base = next_counter_;
   code_.guard_counter_base = next_guard_;
+  // Undefined bits are followed per lane and register: no scalars, no shared slots.
+  general_ = general_ || program.definedness == DefinednessMode::track;
 }
+Decoder::~Decoder() = default;
 
 const FunctionCode& general_code(const Program& program, const FunctionCode& code) {
   // Decoding touches only the new FunctionCode, so the loaded program may stay const for everybody else.
@@ -567,6 +571,7 @@ void Decoder::decode_instruction(uint32_t index) {
   site_ = index;
   approximate_ = false;
   const bool guard = instruction.guard != ptx::kNone && !is_control(instruction.op);
+  if (definedness_ != nullptr) definedness_->before_guard(instruction);
   const size_t start = code_.code.size();
   if (guard) {
     Inst& inst = emit({&guard_handler, &guard_handler});
@@ -576,6 +581,7 @@ void Decoder::decode_instruction(uint32_t index) {
     code_.guards.push_back({inst.aux, index});
   }
   if (observed() && !tensor_core_registers_.empty()) watch_registers(instruction);
+  if (definedness_ != nullptr) definedness_->before(instruction);
   const Binder binder = BinderTable::instance().get(instruction.op);
   if (binder == nullptr) {
     unsupported("the emulator does not execute this opcode");
@@ -590,6 +596,7 @@ void Decoder::decode_instruction(uint32_t index) {
       unsupported(reason.what());
     }
   }
+  if (definedness_ != nullptr && !is_control(instruction.op)) definedness_->after(instruction);
   if (approximate_) code_.approximate.push_back(index);
   if (guard) code_.code[start].imm = static_cast<int64_t>(code_.code.size() - start - 1);
 }
@@ -599,6 +606,7 @@ void Decoder::run() {
   build_blocks();
   find_post_dominators();
   classify_registers();
+  definedness_ = DefinednessCode::create(*this);
   code_.constants_offset = (next_offset_ + 63) / 64 * 64;
   next_offset_ = code_.constants_offset;
   for (uint32_t b = 0; b < code_.blocks.size(); ++b) {
@@ -613,8 +621,9 @@ void Decoder::run() {
   }
   emit({&return_handler, &return_handler});  // the function's end
   patch_branches();
+  definedness_.reset();
   fuse_multiply_adds(*this);
-  if (!general_) {
+  if (first_) {
     program_.counters = next_counter_;
     program_.guard_counters = next_guard_;
   }

@@ -15,6 +15,8 @@
 
 namespace ptxbench::emulator {
 
+class DefinednessCode;
+
 /// Full-mask and masked variants of one handler.
 struct HandlerPair {
   Handler full = nullptr;
@@ -27,6 +29,7 @@ class Decoder {
  public:
   /// `general`: no uniform registers; counters are those of `specialised`, whose function it is.
   Decoder(Program& program, FunctionCode& code, const FunctionCode* specialised = nullptr);
+  ~Decoder();
   static bool is_lane_varying(ptx::SpecialRegister special);
   /// The same in blocks whose warps are rows of x (LaunchRequest::block[0] a multiple of 32, or one row): what
   /// specialised code assumes.
@@ -126,9 +129,11 @@ class Decoder {
   uint32_t next_offset_ = 0;
   uint32_t next_counter_ = 0, next_guard_ = 0;
   bool general_ = false;
+  bool first_ = true;  ///< of the decodings of its function, whose counters the others share
   RegisterFacts facts_;
   std::vector<RegisterLifetime> lifetimes_;
-  std::vector<bool> tensor_core_registers_;  ///< accumulators and A fragments of wgmma; empty if there are none
+  std::unique_ptr<DefinednessCode> definedness_;  ///< null unless DeviceOptions::definedness asks for it
+  std::vector<bool> tensor_core_registers_;       ///< accumulators and A fragments of wgmma; empty if there are none
 };
 
 /// The general code of a function, decoded on first use (thread safe).

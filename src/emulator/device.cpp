@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "emulator/definedness.h"
 #include "emulator/isa/system.h"
 #include "emulator/launch.h"
 #include "emulator/loader.h"
@@ -65,7 +66,8 @@ class Device::State {
  public:
   DeviceOptions options;
   std::unique_ptr<AddressSpace> memory;
-  mutable std::mutex mutex;  // programs_
+  std::unique_ptr<Definedness> definedness;  ///< null unless options ask for it
+  mutable std::mutex mutex;                  // programs_
   std::mutex launch_mutex;
   std::map<ModuleId, std::shared_ptr<Program>> programs;
   ModuleId next_module = 1;
@@ -181,6 +183,14 @@ Result<std::unique_ptr<Device>> Device::create(DeviceOptions options) {
   }
   state->options = std::move(options);
   state->memory = std::move(*memory);
+  if (state->options.observer == nullptr) state->options.definedness = DefinednessMode::off;
+  if (state->options.definedness != DefinednessMode::off) {
+    auto definedness = Definedness::create(state->options.definedness, *state->memory, state->options.observer);
+    if (!definedness) return tl::unexpected(definedness.error());
+    state->definedness = std::move(*definedness);
+    state->memory->on_allocate(
+        [raw = state->definedness.get()](uint64_t address, uint64_t bytes) { raw->allocated(address, bytes); });
+  }
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }
 
@@ -389,6 +399,7 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   launch.memory = state_->memory.get();
   launch.device = state_.get();
   launch.observer = state_->options.observer;
+  launch.definedness = state_->definedness.get();
   launch.id = state_->next_launch++;
   auto parameters = state_->memory->allocate(std::max<uint64_t>(code.parameter_bytes, 1), AllocationKind::parameters,
                                              "kernel parameters");
@@ -452,17 +463,20 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
     totals = run_clusters(launch, request.sample, workers, resident, proving);
   };
+  const bool tracking = launch.definedness != nullptr && launch.definedness->tracking();
   bool done = false;
-  if (launch.observer != nullptr && launch.observer->serial()) {
+  // Values that nobody wrote are followed by one thread, in code of its own.
+  if (launch.observer != nullptr && launch.observer->serial() && !tracking) {
     const KernelHabits habits = habits_of(*program, request.function.function);
     // What a host process sees of shared pages, or reads of what a kernel prints, cannot be taken back.
     if (!launch.host_can_write && !habits.prints) {
       done = state_->prove(launch, *program, habits, request, event, run) ||
              state_->watch_on_all_threads(launch, habits, request, event, run);
     }
-    if (!done) run(1, false);
-  } else {
-    run(state_->options.threads, false);
+  }
+  if (!done) {
+    const bool serial = tracking || (launch.observer != nullptr && launch.observer->serial());
+    run(serial ? 1 : state_->options.threads, false);
   }
   const uint64_t wanted = request.sample.empty() ? launch.clusters : request.sample.size();
   if (request.stop.stop_requested() && !totals.fault && totals.clusters_run < wanted) {
@@ -471,6 +485,7 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     totals.fault->message =
         fmt::format("the launch was ended from outside after {} of {} clusters", totals.clusters_run, wanted);
   }
+  if (launch.definedness != nullptr && totals.clusters_run < launch.clusters) launch.definedness->lose_global();
   if (launch.observer != nullptr) launch.observer->on_launch_end(event);
   (void)state_->memory->free(*parameters);
 
@@ -515,6 +530,7 @@ Result<void> Device::write(uint64_t address, std::span<const std::byte> bytes) {
     return input_error("write of {} bytes at {:#x} is outside every live allocation", bytes.size(), address);
   }
   std::memcpy(host_pointer(address), bytes.data(), bytes.size());
+  if (state_->definedness != nullptr) state_->definedness->host_wrote(address, bytes.size());
   return {};
 }
 
@@ -533,6 +549,7 @@ Result<void> Device::copy(uint64_t destination, uint64_t source, uint64_t bytes)
     return input_error("copy of {} bytes from {:#x} to {:#x} leaves the live allocations", bytes, source, destination);
   }
   std::memmove(host_pointer(destination), host_pointer(source), bytes);
+  if (state_->definedness != nullptr) state_->definedness->host_copied(destination, source, bytes);
   return {};
 }
 
@@ -555,7 +572,23 @@ Result<void> Device::fill(uint64_t address, uint32_t value, unsigned value_bytes
     default:
       return input_error("fill with {}-byte values", value_bytes);
   }
+  if (state_->definedness != nullptr) state_->definedness->host_wrote(address, count * value_bytes);
   return {};
+}
+
+void Device::note_written(uint64_t address, uint64_t bytes) {
+  if (state_->definedness != nullptr) state_->definedness->host_wrote(address, bytes);
+}
+void Device::note_undefined(uint64_t address, uint64_t bytes) {
+  if (state_->definedness != nullptr) state_->definedness->allocated(address, bytes);
+}
+bool Device::met_undefined() const { return state_->definedness != nullptr && state_->definedness->met(); }
+void Device::check_defined(uint64_t address, uint64_t bytes, uint32_t element_bytes) {
+  if (state_->definedness == nullptr || !state_->definedness->tracking()) return;
+  state_->definedness->check_output(address, bytes, element_bytes);
+}
+std::set<std::string> Device::definedness_gaps() const {
+  return state_->definedness != nullptr ? state_->definedness->gaps() : std::set<std::string>{};
 }
 
 CodePlace Device::describe(Site site) const {

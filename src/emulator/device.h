@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -24,6 +25,13 @@ namespace ptxbench::emulator {
 /// When asynchronous operations take effect (docs/memory-model.md). All three are legal executions.
 enum class CompletionPolicy : uint8_t { eager, lazy, random };
 
+/// How values that nobody wrote are looked for (docs/memory-model.md, section 7). Both ways need an observer.
+enum class DefinednessMode : uint8_t {
+  off,
+  watch,  ///< finds out whether any are read: nearly free
+  track,  ///< follows every bit to where it matters: slow, on one thread
+};
+
 struct DeviceOptions {
   unsigned threads = 0;  ///< worker threads; 0 = one per core
   CompletionPolicy completion = CompletionPolicy::eager;
@@ -33,7 +41,8 @@ struct DeviceOptions {
   /// Sums of 16-bit and tf32 tensor-core products bit for bit as the hardware forms them, at about a fifth of the
   /// speed. Without it they are fp32 fused multiply-adds, within a few units in the last place.
   bool exact_tensor_cores = false;
-  Observer* observer = nullptr;                 ///< not owned
+  Observer* observer = nullptr;  ///< not owned
+  DefinednessMode definedness = DefinednessMode::off;
   std::function<void(std::string_view)> print;  ///< device printf; default: standard output
 };
 
@@ -163,6 +172,17 @@ class Device {
   Result<void> read(uint64_t address, std::span<std::byte> bytes) const;
   Result<void> copy(uint64_t destination, uint64_t source, uint64_t bytes);
   Result<void> fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count);
+
+  /// For host code that writes device memory without write(), fill() or copy(): the bytes count as written.
+  void note_written(uint64_t address, uint64_t bytes);
+  /// The bytes count as never written, whatever they hold.
+  void note_undefined(uint64_t address, uint64_t bytes);
+  /// DefinednessMode::watch: some kernel read a value that nobody wrote.
+  bool met_undefined() const;
+  /// DefinednessMode::track: reports elements of an output that hold undefined bits, to the observer.
+  void check_defined(uint64_t address, uint64_t bytes, uint32_t element_bytes);
+  /// Why the search for undefined values is incomplete; empty if it is not.
+  std::set<std::string> definedness_gaps() const;
 
   CodePlace describe(Site site) const;
   const DeviceOptions& options() const;

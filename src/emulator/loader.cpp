@@ -138,6 +138,7 @@ Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module>
   auto program = std::make_shared<Program>();
   program->id = id;
   program->observed = options.observer != nullptr;
+  program->definedness = options.definedness;
   program->exact_tensor_cores = options.exact_tensor_cores;
   program->name = std::move(name);
   program->module = std::move(module);
@@ -183,6 +184,7 @@ const Program& touching_program(Program& program) {
     auto twin = std::make_unique<Program>();
     twin->id = program.id;
     twin->touching = true;
+    twin->definedness = program.definedness;
     twin->exact_tensor_cores = program.exact_tensor_cores;
     twin->name = program.name;
     twin->module = program.module;

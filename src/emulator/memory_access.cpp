@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/definedness.h"
+
 namespace ptxbench::emulator {
 
 using ptx::StateSpace;
@@ -297,9 +299,61 @@ bool agree(Warp& warp, const MemoryOp& op, Place place) {
 
 }  // namespace
 
+void note_touch(Warp& warp, uint64_t host, uint32_t bytes, TouchKind kind) {
+  Definedness& definedness = *warp.cluster->launch->definedness;
+  // Once is enough: the run will be repeated.
+  if (definedness.met()) return;
+  const uint64_t shared = host - reinterpret_cast<uint64_t>(warp.cta->shared);
+  if (shared < warp.cta->shared_bytes) {
+    CtaDefinedness& state = *warp.cta->definedness;
+    if (state.unwritten == 0) return;
+    if (kind != TouchKind::write && !all_set(state.written.data(), shared, bytes)) return definedness.meet();
+    if (kind != TouchKind::read)
+      state.unwritten -= static_cast<uint32_t>(set_bits<false>(state.written.data(), shared, bytes));
+    return;
+  }
+  Definedness::View view;
+  if (host - kGlobalWindow < kGlobalWindowBytes) {
+    view = definedness.global_view(host);
+  } else {
+    // The threads' local memories follow each other, and so may their accesses.
+    const uint64_t offset = host - reinterpret_cast<uint64_t>(warp.local.data());
+    if (offset >= warp.local.size() || bytes > warp.local.size() - offset) return;
+    view.space = Space::local;
+    view.written = warp.definedness->local_written.data();
+    view.bit = offset;
+  }
+  if (kind != TouchKind::write && !definedness.written(view, bytes)) definedness.meet();
+  if (kind != TouchKind::read) Definedness::mark(view, bytes);
+}
+
+namespace {
+
+void note_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, TouchKind kind) {
+  if (kind == TouchKind::read) {
+    // Lanes that read here and there in a tile: mostly all of what lies between is written.
+    uint64_t low = ~0ull, high = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {  // inactive lanes repeat an active one
+      low = std::min(low, pointers.host[lane]);
+      high = std::max(high, pointers.host[lane]);
+    }
+    const uint64_t origin = reinterpret_cast<uint64_t>(warp.cta->shared), span = high - low + bytes;
+    constexpr uint64_t kFar = 1024;
+    if (low >= origin && span <= kFar && low - origin + span <= warp.cta->shared_bytes &&
+        all_set(warp.cta->definedness->written.data(), low - origin, span)) {
+      return;
+    }
+  }
+  for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1)
+    note_touch(warp, pointers.host[std::countr_zero(rest)], bytes, kind);
+}
+
+}  // namespace
+
 void touch_row(Warp& warp, const std::byte* first, uint32_t bytes, const MemoryOp& op) {
   if (is_constant(op)) return;
   const auto host = reinterpret_cast<uint64_t>(first);
+  if (warp.definedness != nullptr) note_touch(warp, host, bytes * kLanes, kind_of(op));
   const Place place = place_of(warp, host);
   const TouchKind kind = kind_of(op);
   bool fine = true;
@@ -319,6 +373,7 @@ void touch_one(Warp& warp, const std::byte* at, uint32_t bytes, const MemoryOp& 
   const auto host = reinterpret_cast<uint64_t>(at);
   const Place place = place_of(warp, host);
   const TouchKind kind = kind_of(op);
+  if (warp.definedness != nullptr) note_touch(warp, host, bytes, kind);
   const bool alone = std::has_single_bit(warp.mask);
   const auto lane = static_cast<unsigned>(std::countr_zero(warp.mask));
   bool fine = alone || kind != TouchKind::write;
@@ -352,6 +407,7 @@ void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const
     if (apart == 0) return touch_row(warp, pointers.at<std::byte>(0), bytes, op);
     if (different == 0) return touch_one(warp, pointers.at<std::byte>(0), bytes, op);
   }
+  if (warp.definedness != nullptr) note_lanes(warp, pointers, bytes, kind);
   const uint32_t thread = first_thread(warp);
   bool fine = true;
   for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {

@@ -62,6 +62,8 @@ void touch_row(Warp& warp, const std::byte* first, uint32_t bytes, const MemoryO
 /// All active lanes touch the same bytes.
 void touch_one(Warp& warp, const std::byte* at, uint32_t bytes, const MemoryOp& op);
 void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const MemoryOp& op);
+/// The same for Warp::definedness, of one piece of memory by its host address: the functions above call it.
+void note_touch(Warp& warp, uint64_t host, uint32_t bytes, TouchKind kind);
 /// The proof has failed: the launch ends soon and is taken back.
 void give_up_proof(Warp& warp);
 

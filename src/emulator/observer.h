@@ -164,6 +164,30 @@ struct GroupWaitEvent {
   bool none = false;  ///< wgmma: the wait was executed, but no group was committed that it could cover
 };
 
+/// How a value that depends on memory or a register nobody wrote was used.
+enum class UndefinedUse : uint8_t {
+  branch,   ///< a branch's predicate or index
+  guard,    ///< the predicate of any other instruction
+  address,  ///< a memory address, coordinates, a descriptor
+  barrier,  ///< an operand of a barrier or mbarrier
+  control,  ///< lanes, membermasks, sizes
+  output,   ///< stored to an output that holds it when the run ends
+};
+/// DefinednessMode::track: an undefined value mattered. `origin` is where it came from: the instruction that read the
+/// memory, or the first one that read the register.
+struct UndefinedEvent {
+  Agent agent;
+  Site site;
+  UndefinedUse use{};
+  bool has_origin = false;
+  Agent origin_agent;
+  Site origin_site;
+  bool from_register = false;
+  Space space{};         ///< of the memory nobody wrote
+  uint64_t address = 0;  ///< the same; 0 bytes: a register
+  uint32_t bytes = 0;
+};
+
 struct LaunchEvent {
   uint64_t launch = 0;
   uint32_t program = 0;
@@ -203,6 +227,7 @@ class Observer {
   virtual void on_group_commit(const Agent&, Site, Completion, uint64_t /*group*/) {}
   virtual void on_group_wait(const GroupWaitEvent&) {}
   virtual void on_exit(const Agent&, Site) {}
+  virtual void on_undefined_use(const UndefinedEvent&) {}
 };
 
 }  // namespace ptxbench::emulator

@@ -16,6 +16,7 @@ namespace ptxbench::emulator {
 
 struct Warp;
 struct Inst;
+enum class DefinednessMode : uint8_t;
 /// Executes one instruction and returns the next one, or null when the warp must leave its run loop (it blocked,
 /// yielded, exited, diverged or faulted; the warp's state says which).
 using Handler = const Inst* (*)(Warp&, const Inst&);
@@ -128,6 +129,7 @@ inline constexpr uint64_t kFunctionPointerTag = 0x0000'0f00'0000'0000ull;
 struct Program {
   uint32_t id = 0;
   bool observed = false;            ///< decoded for an observer
+  DefinednessMode definedness{};    ///< DeviceOptions::definedness
   bool touching = false;            ///< decoded for launches that are proved free of races (touches.h)
   bool exact_tensor_cores = false;  ///< DeviceOptions::exact_tensor_cores
   std::string name;

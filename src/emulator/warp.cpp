@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/decoder.h"
+#include "emulator/definedness.h"
 
 namespace ptxbench::emulator {
 
@@ -163,6 +164,7 @@ Frame* Warp::push_frame(const FunctionCode& function, uint32_t local_base) {
   f->caller = nullptr;
   f->call_site = nullptr;
   init_frame(*f);
+  if (definedness != nullptr) cluster->launch->definedness->start_frame(*this, *f);
   return f;
 }
 

@@ -21,6 +21,9 @@ namespace ptxbench::emulator {
 struct Cta;
 struct Cluster;
 struct Launch;
+class Definedness;
+struct CtaDefinedness;
+struct WarpDefinedness;
 
 /// One activation of a function by (part of) a warp.
 struct Frame {
@@ -113,6 +116,7 @@ struct Warp {
   std::array<ThreadAsyncState, kLanes> async{};  ///< per-thread cp.async and bulk groups
   WarpgroupState wgmma;                          ///< this warp's wgmma groups
   uint32_t registers_per_thread = 0;             ///< setmaxnreg bookkeeping
+  std::shared_ptr<WarpDefinedness> definedness;  ///< null unless the launch has one
 
   template <class T>
   T* slot(uint32_t offset) {
@@ -193,8 +197,9 @@ struct Cta {
   std::vector<Warp*> warps;
   std::array<CtaBarrier, 16> barriers{};
   uint32_t live_warps = 0;
-  uint32_t register_pool = 0;   ///< free registers for setmaxnreg
-  uint64_t shared_version = 0;  ///< bumped by every shared store and async write: wgmma packing cache
+  uint32_t register_pool = 0;                   ///< free registers for setmaxnreg
+  std::shared_ptr<CtaDefinedness> definedness;  ///< null unless the launch has one
+  uint64_t shared_version = 0;                  ///< bumped by every shared store and async write: wgmma packing cache
 };
 
 struct ClusterBarrier {
@@ -241,6 +246,7 @@ struct Launch {
   AddressSpace* memory = nullptr;
   Device::State* device = nullptr;
   Observer* observer = nullptr;
+  Definedness* definedness = nullptr;  ///< DeviceOptions::definedness
   uint64_t id = 0;
   uint64_t parameters = 0;              ///< device address of the parameter block
   uint32_t shared_bytes = 0;            ///< per CTA, reserved KiB included

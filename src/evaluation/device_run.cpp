@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <mutex>
+#include <numeric>
 
 #include "cuda_shim/server.h"
 #include "problem/comparison.h"
@@ -129,6 +131,19 @@ class DeviceTensors {
     return out;
   }
 
+  /// Outputs must depend on nothing that nobody wrote, where the device follows such values.
+  void check_defined(emulator::Device& device) const {
+    for (const Block& block : blocks_) {
+      if (block.argument->output && !block.argument->shape.empty()) {
+        const std::uint64_t elements = std::max<std::uint64_t>(
+            1, static_cast<std::uint64_t>(std::accumulate(block.argument->shape.begin(), block.argument->shape.end(),
+                                                          std::int64_t{1}, std::multiplies<>())));
+        device.check_defined(block.address, block.bytes,
+                             static_cast<std::uint32_t>(std::max<std::uint64_t>(1, block.bytes / elements)));
+      }
+    }
+  }
+
   void collect(DeviceObservation& observation) {
     for (Block& block : blocks_) {
       const Guard guard = guard_of(block.address, block.bytes);
@@ -165,6 +180,8 @@ class DeviceTensors {
     if (!address) return tl::unexpected<Error>(address.error());
     block.address = *address;
     copy_parallel(emulator::host_pointer(block.address), contents, block.bytes);
+    // An output's poison stands for whatever the memory held before.
+    if (!argument.output) device.note_written(block.address, block.bytes);
     const Guard guard = guard_of(block.address, block.bytes);
     std::memset(guard.begin, kGuardByte, guard.bytes);
     blocks_.push_back(std::move(block));
@@ -257,6 +274,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   if (!host) return tl::unexpected<Error>(host.error());
   observation.host = std::move(*host);
   observation.backend = backend.observed();
+  if (observation.host.finished() && observation.launches_cut == 0) tensors->check_defined(gpu);
   tensors->collect(observation);
   observation.seconds = seconds_since(started);
   return observation;

@@ -170,6 +170,8 @@ Result<void> PreparedLaunch::allocate() {
     (argument.freed ? freed : owned_).push_back(*address);
     auto written = device_->write(*address, contents(argument, argument.fill, static_cast<uint32_t>(i)));
     if (!written) return written;
+    // Poison stands for whatever the memory held before.
+    if (argument.fill.kind == Fill::Kind::poison) device_->note_undefined(*address, argument.bytes());
     parameters_[i].bytes = bytes_of_value(*address);
   }
   // Last, so that no later argument gets the same addresses.

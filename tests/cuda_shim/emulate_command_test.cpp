@@ -14,15 +14,17 @@ using ::testing::Not;
 
 std::string program(const std::string& name) { return std::string(PTXBENCH_TEST_PROGRAMS "/") + name; }
 
-base::ProcessResult emulate(std::vector<std::string> arguments) {
+base::ProcessResult command(const std::string& name, std::vector<std::string> arguments) {
   base::ProcessOptions options;
-  options.argv = {PTXBENCH_PROGRAM, "emulate"};
+  options.argv = {PTXBENCH_PROGRAM, name};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.wall_limit = std::chrono::seconds(100);
   auto result = base::run_process(options);
   EXPECT_TRUE(result) << result.error().message;
   return result.value_or(base::ProcessResult());
 }
+
+base::ProcessResult emulate(std::vector<std::string> arguments) { return command("emulate", std::move(arguments)); }
 
 TEST(EmulateCommand, PrintsTheProgramsOutputUnchanged) {
   const auto result = emulate({"--", program("faults"), "print"});
@@ -93,6 +95,18 @@ TEST(EmulateCommand, ProgramsWithoutCudaAreJustRun) {
   EXPECT_EQ(result.stdout_text, "one two\n");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.stderr_text, HasSubstr("0 launches"));
+}
+
+TEST(CheckCommand, RunsAProgramAgainToFollowWhatNobodyWrote) {
+  const auto undefined = command("check", {"--", program("faults"), "undefined"});
+  EXPECT_EQ(undefined.exit_code, 1);
+  EXPECT_THAT(undefined.stdout_text, HasSubstr("memory.uninitialised in "));
+  EXPECT_THAT(undefined.stdout_text, HasSubstr("a branch depends on global memory nobody wrote"));
+  EXPECT_THAT(undefined.stdout_text, HasSubstr("allocation of 64 bytes + 0x4 (4 bytes)"));
+  EXPECT_THAT(undefined.stdout_text, HasSubstr("launched\ncudaSuccess\n"));
+  EXPECT_EQ(undefined.stdout_text.find("launched"), undefined.stdout_text.rfind("launched"));
+  const auto set = command("check", {"--", program("faults"), "set"});
+  EXPECT_EQ(set.exit_code, 0) << set.stdout_text;
 }
 
 }  // namespace

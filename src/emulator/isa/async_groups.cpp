@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "emulator/definedness.h"
+
 namespace ptxbench::emulator {
 namespace {
 
@@ -167,6 +169,10 @@ void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const Issue
   event.tensor_map = description.tensor_map;
   event.layout[0] = description.layout;
   observer->on_async_issue(event);
+  if (Definedness* definedness = cluster.launch->definedness) {
+    definedness->issue(cluster, event, {description.map, description.coordinates, description.shared_offset},
+                       description.element_bytes);
+  }
 }
 
 }  // namespace ptxbench::emulator

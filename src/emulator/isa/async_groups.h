@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "emulator/isa/engine.h"
+#include "emulator/tensor/tensor_box.h"
 
 /// Per-thread groups of cp.async and of bulk copies (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous
 /// copy", "Completion mechanisms"). Waiting for a group completes what is still in flight: as late as the program
@@ -30,6 +31,10 @@ struct IssueDescription {
   Space source{}, destination{};
   uint64_t tensor_map = 0;
   AsyncIssueEvent::TileLayout layout{};  ///< of a tensor copy's box in shared memory
+  const TensorMap* map = nullptr;        ///< of a tensor copy
+  const BoxCoordinates* coordinates = nullptr;
+  uint32_t shared_offset = 0;  ///< of a tensor copy's box
+  uint32_t element_bytes = 0;  ///< of a reduction
 };
 void send_issue(Cluster& cluster, const Origin& origin, uint64_t id, const IssueDescription& description,
                 std::span<const ByteRange> reads, std::span<const ByteRange> writes);

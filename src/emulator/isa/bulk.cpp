@@ -172,6 +172,7 @@ bool issue_bulk(Warp& warp, const Inst& inst, const BulkOp& op, unsigned lane) {
   if (cluster.launch->observer != nullptr) {
     IssueDescription description;
     description.kind = op.reduces ? AsyncKind::bulk_reduce : AsyncKind::bulk_copy;
+    description.element_bytes = op.reduces ? static_cast<uint32_t>(element_bytes(op.type)) : 0;
     description.completion = op.signals ? Completion::mbarrier : Completion::bulk_group;
     description.completion_target = op.signals ? copy->targets[0].barrier : open_group(warp, GroupFamily::bulk, lane);
     description.source = op.from_global ? Space::global : Space::shared;
@@ -314,6 +315,7 @@ const Inst* remote_store(Warp& warp, const Inst& inst) {
   store->id = cluster.async.next_id();
   IssueDescription description;
   description.kind = op.reduces ? AsyncKind::red_async : AsyncKind::st_async;
+  description.element_bytes = op.element_bytes;
   description.completion = Completion::mbarrier;
   description.completion_target = store->lanes[0].target.barrier;
   description.source = Space::registers;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/definedness.h"
 #include "emulator/memory_access.h"
 
 namespace ptxbench::emulator {
@@ -86,6 +87,7 @@ void copy_locals(Warp& warp, uint32_t lanes, uint64_t to, uint64_t from, uint32_
   for (uint32_t m = lanes; m != 0; m &= m - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(m));
     std::memcpy(warp.local_pointer(lane, to), warp.local_pointer(lane, from), bytes);
+    if (warp.definedness != nullptr) Definedness::copy_local(warp, lane, to, from, bytes);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/definedness.h"
 #include "emulator/isa/control.h"
 #include "emulator/isa/half_float.h"
 #include "emulator/memory_access.h"
@@ -60,6 +61,13 @@ bool touch_run(Warp& warp, const Run& run, uint32_t broadcast_address, uint32_t 
   const uint32_t base = broadcast_address + static_cast<uint32_t>(run.broadcast_low) - own;
   for (const auto& [begin, end] : run.broadcasts)
     fine = shared.broadcast(warp.index, base + begin, end - begin, TouchKind::read) && fine;
+  if (warp.definedness != nullptr && warp.cta->definedness->unwritten != 0) [[unlikely]] {
+    const auto origin = reinterpret_cast<uint64_t>(warp.shared_origin) + own;
+    const uint32_t first = row_address + static_cast<uint32_t>(run.row_low) - own;
+    for (const uint32_t distance : run.rows) note_touch(warp, origin + first + distance, 4 * kLanes, TouchKind::read);
+    for (const auto& [begin, end] : run.broadcasts)
+      note_touch(warp, origin + base + begin, end - begin, TouchKind::read);
+  }
   return fine;
 }
 

@@ -56,6 +56,7 @@ void touch(Warp& warp, const MatrixOp& op, const std::array<std::byte*, 32>& row
     const auto offset = static_cast<uint32_t>(rows[lane] - warp.cta->shared);
     const TouchKind kind = op.store ? TouchKind::write : TouchKind::read;
     fine = warp.touches->shared.broadcast(warp.index, offset, kRowBytes, kind) && fine;
+    if (warp.definedness != nullptr) note_touch(warp, reinterpret_cast<uint64_t>(rows[lane]), kRowBytes, kind);
   }
   if (!fine) give_up_proof(warp);
 }

@@ -186,6 +186,10 @@ bool issue(Warp& warp, const Inst& inst, const TensorOp& op, unsigned lane) {
     description.source = op.load ? Space::global : Space::shared;
     description.destination = op.load ? Space::shared : Space::global;
     description.tensor_map = map_address;
+    description.map = &copy->map;
+    description.coordinates = &copy->coordinates;
+    description.shared_offset = copy->shared_address;
+    description.element_bytes = static_cast<uint32_t>(element_bytes(copy->map.data_type));
     description.layout.swizzle_bytes = swizzle_span(copy->map.swizzle);
     description.layout.row_bytes = geometry.row_bytes;
     for (unsigned i = 0; i < rank; ++i) {

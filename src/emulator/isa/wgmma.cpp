@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "emulator/definedness.h"
 #include "emulator/isa/async_groups.h"
 #include "emulator/isa/wgmma_queue.h"
 #include "emulator/tensor/operand_ranges.h"
@@ -124,6 +125,11 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   event.register_reads = op.a_ranges;
   event.accumulates = issued.step.scale_d;
   observer->on_async_issue(event);
+  if (Definedness* definedness = warp.cluster->launch->definedness) {
+    const std::span<const uint32_t> a(op.a);
+    definedness->issue_wgmma(warp, event, op.shape, issued.step, op.d,
+                             op.shape.a_in_registers ? a : std::span<const uint32_t>{});
+  }
 }
 
 const Inst* multiply(Warp& warp, const Inst& inst) {

@@ -26,6 +26,11 @@ __global__ void endless(int* p) {
   *p = static_cast<int>(state);
 }
 
+/// Decides by what cudaMalloc's memory held; with `set` the host has written it.
+__global__ void decide(volatile int* p) {
+  if (p[1] == 7) p[2] = 1;
+}
+
 int main(int argc, char** argv) {
   const char* name = argc > 1 ? argv[1] : "";
   int* memory = nullptr;
@@ -38,6 +43,11 @@ int main(int argc, char** argv) {
   if (std::strcmp(name, "print") == 0) print_text<<<1, 1>>>();
   if (std::strcmp(name, "hang") == 0) hang<<<1, 1>>>();
   if (std::strcmp(name, "endless") == 0) endless<<<1, 32>>>(memory);
+  if (std::strcmp(name, "undefined") == 0) decide<<<1, 1>>>(memory);
+  if (std::strcmp(name, "set") == 0) {
+    cudaMemset(memory, 0, 64);
+    decide<<<1, 1>>>(memory);
+  }
   std::printf("launched\n");
   const cudaError_t error = cudaDeviceSynchronize();
   std::printf("%s\n", cudaGetErrorName(error));

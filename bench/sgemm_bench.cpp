@@ -29,7 +29,10 @@ int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads, b
   checker::Checker checker;
   emulator::DeviceOptions options;
   options.threads = threads;
-  if (checked) options.observer = &checker;
+  if (checked) {
+    options.observer = &checker;
+    options.definedness = emulator::DefinednessMode::watch;
+  }
   auto device = Device::create(options);
   if (!device) {
     fmt::print(stderr, "{}\n", device.error().message);

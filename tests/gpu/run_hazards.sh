@@ -2,6 +2,7 @@
 # The planted-fault corpus on a real Hopper GPU, beside compute-sanitizer.
 #   run_hazards.sh build DIR        cubins of both variants, their launch descriptions and the runner, into DIR (needs nvcc, no GPU)
 #   run_hazards.sh run DIR OUT      results of the correct variants, then the four compute-sanitizer tools on both (needs the GPU)
+# TOOLS="none racecheck ...": only these, "none" for the run without a tool.
 # OUT/results.csv: file, variant, tool, outcome (clean, reported, timeout), first line of the report.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -60,7 +61,7 @@ run() {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader >"$out/machine.txt"
   compute-sanitizer --version | tail -1 >>"$out/machine.txt"
   echo "file,variant,tool,outcome,report" >"$out/results.csv"
-  for tool in none racecheck memcheck synccheck initcheck; do
+  for tool in ${TOOLS:-none racecheck memcheck synccheck initcheck}; do
     xargs -P "${JOBS:-12}" -I{} bash -c "one '$dir' $tool {}" <<<"$cases" >>"$out/results.csv"
     echo "$tool: $SECONDS s"
   done
@@ -69,5 +70,5 @@ run() {
 case ${1:-} in
   build) build "$2" ;;
   run) run "$2" "$3" ;;
-  *) sed -n '2,5p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,6p' "$0" >&2; exit 2 ;;
 esac

@@ -163,6 +163,8 @@ class Diagnosis {
 
   /// Only the last rows or columns are wrong, from where a tile begins.
   void tail_only() {
+    // Of a sample nobody knows where the wrong elements end.
+    if (!options_.known.empty()) return;
     const auto& cells = result_.wrong_cells;
     const std::int64_t size = result_.cell_size;
     if (cells.empty() || result_.wrong_cell_count > cells.size()) return;
@@ -177,7 +179,7 @@ class Diagnosis {
     for (const ErrorCell& cell : cells) {
       for (std::int64_t row = cell.row; row < std::min(cell.row + size, result_.rows); ++row) {
         for (std::int64_t column = cell.column; column < std::min(cell.column + size, result_.columns); ++column) {
-          if (!is_known(row, column) || !wrong(row, column)) continue;
+          if (!wrong(row, column)) continue;
           row_begin = std::min(row_begin, row);
           row_end = std::max(row_end, row + 1);
           column_begin = std::min(column_begin, column);
@@ -306,6 +308,8 @@ class Diagnosis {
 
   /// A tile that holds what belongs to another one, which is right itself: results of an earlier tile, stored again.
   void stale_tile() {
+    constexpr std::size_t kMostKnown = 4096;  // each look-up goes through all of them
+    if (options_.known.size() > kMostKnown) return;
     for (const std::int64_t size : {64, 32, 16, 8}) {
       int tested = 0, matched = 0;
       Tile example, example_source;

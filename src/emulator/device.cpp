@@ -69,6 +69,8 @@ class Device::State {
   mutable std::mutex mutex;                  // programs_
   std::mutex launch_mutex;
   std::map<ModuleId, std::shared_ptr<Program>> programs;
+  /// Unloaded ones, while values that nobody wrote are followed: an output may show at the end what they stored.
+  std::map<ModuleId, std::shared_ptr<Program>> unloaded;
   ModuleId next_module = 1;
   uint64_t next_launch = 1;
 
@@ -202,6 +204,7 @@ Result<void> Device::unload(ModuleId module) {
   for (uint64_t address : program->allocations) (void)state_->memory->free(address);
   std::lock_guard lock(state_->mutex);
   state_->programs.erase(module);
+  if (state_->definedness != nullptr && state_->definedness->tracking()) state_->unloaded[module] = std::move(program);
   return {};
 }
 
@@ -548,6 +551,11 @@ std::set<std::string> Device::definedness_gaps() const {
 
 CodePlace Device::describe(Site site) const {
   auto program = state_->program(site.program);
+  if (program == nullptr) {
+    std::lock_guard lock(state_->mutex);
+    if (const auto found = state_->unloaded.find(site.program); found != state_->unloaded.end())
+      program = found->second;
+  }
   return program == nullptr ? CodePlace{} : State::describe(*program, site);
 }
 

@@ -302,10 +302,16 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
   access.site = site_number(event.site);
   access.proxy = ProxyKind::async;
   access.lanes = kAllLanes;
-  issue.knowledge.join(warp.publish(kAllLanes));
   const uint32_t first = event.agent.warp / 4 * 4;
   const uint32_t wanted = std::min(4u, warps_per_cta_ - first);
+  issue.knowledge[event.agent.warp - first] = warp.publish_whole(issue.states[event.agent.warp - first]);
   if (++issue.warps < wanted) return;
+  WarpgroupKnowledge& together = cluster.wgmma_knowledge[group];
+  if (!std::equal(std::begin(issue.states), std::end(issue.states), std::begin(together.states))) {
+    std::copy(std::begin(issue.states), std::end(issue.states), std::begin(together.states));
+    together.knowledge = issue.knowledge[0];
+    for (uint32_t w = 1; w < wanted; ++w) together.knowledge.join(issue.knowledge[w]);
+  }
   const Position position{event.agent.cluster, event.agent.cta_rank};
   Operation operation;
   operation.reads_on = operation.writes_on = timeline_in(cluster.wgmma, group, position);
@@ -320,7 +326,7 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
   operations_.push_back(operation);
   infos_.push_back(info);
   access.operation = static_cast<uint32_t>(operations_.size() - 1);
-  const Context context{&issue.knowledge, position};
+  const Context context{&together.knowledge, position};
   for (const unsigned operand : {0u, 1u}) {
     access.layout = static_cast<uint8_t>(1 + event.layout[operand].swizzle_bytes / 16);
     cluster.shared->touch(context, access,
@@ -328,7 +334,7 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
   }
   if (event.a_reads != 0) check_tile(cluster, event, event.layout[0], "A");
   check_tile(cluster, event, event.layout[1], "B");
-  cluster.wgmma_groups[{group, event.completion_target}].join(issue.knowledge);
+  cluster.wgmma_groups[{group, event.completion_target}].join(together.knowledge);
   cluster.wgmma_issues.erase({group, sequence});
   bound_memory(cluster);
 }
@@ -381,7 +387,8 @@ void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssu
         const auto written = mine.written.find(reg);
         if (written == mine.written.end()) continue;
         Finding found = finding("wgmma.fence", Severity::error, event.agent, event.site, Space::registers, 0, 0);
-        found.party.what = set == &issued.named->fragments ? "uses the register as A" : "uses the register as accumulator";
+        found.party.what =
+            set == &issued.named->fragments ? "uses the register as A" : "uses the register as accumulator";
         found.message =
             "a register of this wgmma was written by an ordinary instruction, with no wgmma.fence in between";
         found.fix = "wgmma.fence.sync.aligned between the write and the wgmma";

@@ -46,6 +46,43 @@ void Checker::State::proved(std::span<const emulator::ByteRange> written) {
   for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);
 }
 
+std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned workers) const {
+  constexpr uint64_t kMaxOutput = uint64_t{16} << 20;  // who wrote an element takes several times its size
+  uint64_t watched = 0;
+  for (const Output& output : outputs_) watched += output.bytes;
+  std::vector<std::unique_ptr<State>> states;
+  if (!options_.accept_workers || stopped_ || streams_.size() != 1 || watched > kMaxOutput) return states;
+  for (unsigned w = 0; w < workers; ++w) {
+    CheckerOptions options = options_;
+    options.on_found = nullptr;
+    options.shadow_bytes /= workers;
+    states.push_back(std::make_unique<State>(std::move(options)));
+    states.back()->outputs_ = outputs_;
+    states.back()->launch_begin(launch_);
+  }
+  return states;
+}
+
+bool Checker::State::join(const std::vector<std::unique_ptr<State>>& workers) {
+  for (size_t i = 0; i < workers.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (Shadow::may_conflict(*workers[i]->global_, *workers[j]->global_)) return false;
+    }
+  }
+  for (const auto& worker : workers) {
+    worker->launch_end();
+    if (!worker->findings.empty() || worker->dropped != 0 || !worker->unknown.empty()) return false;
+  }
+  for (const auto& worker : workers) {
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      for (size_t byte = 0; byte < outputs_[o].written.size(); ++byte) {
+        if (worker->outputs_[o].written[byte]) outputs_[o].written[byte] = true;
+      }
+    }
+  }
+  return true;
+}
+
 std::set<uint64_t> Checker::State::awaited_mbarriers(const Cluster& cluster) const {
   std::set<uint64_t> awaited;
   for (const auto& [id, numbers] : cluster.operations) {

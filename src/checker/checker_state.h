@@ -117,7 +117,8 @@ struct Mbarrier {
   uint32_t init_lanes = 0;
   uint32_t init_site = 0;
   bool init_reported = false;
-  std::map<uint64_t, Knowledge> arrivals;  ///< by phase
+  std::map<uint64_t, Knowledge> arrivals;  ///< by phase, of those that no wait has asked for
+  Knowledge arrived;                       ///< in all phases before
   // The phase that is going on, as far as the transaction bytes tell.
   uint64_t ledger_phase = 0;
   int64_t expected = 0, completed = 0;
@@ -139,9 +140,17 @@ struct OperationInfo {
   Agent agent;
 };
 
+/// A wgmma that not all warps of its warpgroup have issued yet.
 struct WarpgroupIssue {
-  Knowledge knowledge;
   unsigned warps = 0;
+  Knowledge knowledge[4];  ///< by warp
+  uint64_t states[4] = {};
+};
+
+/// What the warps of a warpgroup knew together when they issued a wgmma, and in which states they were.
+struct WarpgroupKnowledge {
+  uint64_t states[4] = {};
+  Knowledge knowledge;
 };
 
 /// How a CTA of a cluster ends while others use its shared memory.
@@ -172,6 +181,7 @@ struct Cluster {
   std::map<uint32_t, Timeline> wgmma;                                             ///< by warpgroup
   std::map<std::pair<uint32_t, uint64_t>, WarpgroupIssue> wgmma_issues;           ///< (warpgroup, sequence number)
   std::map<uint32_t, uint64_t> wgmma_sequence;                                    ///< by warp
+  std::map<uint32_t, WarpgroupKnowledge> wgmma_knowledge;                         ///< by warpgroup, at its last wgmma
   std::map<std::pair<uint32_t, uint64_t>, Knowledge> wgmma_groups;                ///< (warpgroup, group)
   std::map<uint32_t, WarpRegisters> registers;                                    ///< by warp
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
@@ -196,6 +206,11 @@ class Checker::State {
   // Between kernels of several streams every access matters.
   bool accepts_proof() const { return options_.accept_proofs && !stopped_ && streams_.size() == 1; }
   void proved(std::span<const emulator::ByteRange> written);
+  /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
+  std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
+  /// The launch is over, and together the workers saw all of it. False: there is something to be said about it, which
+  /// takes one state that sees everything.
+  bool join(const std::vector<std::unique_ptr<State>>& workers);
   void access(const emulator::AccessEvent& event);
   void exited(const Agent& agent, Site site);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,8 +11,8 @@
 #include "checker/clock.h"
 #include "emulator/observer.h"
 
-/// Shadow memory: the last accesses to every byte, and whether a new one is ordered after them. Of the emulator it knows
-/// the plain structures of its events; the unit tests drive it directly.
+/// Shadow memory: the last accesses to every byte, and whether a new one is ordered after them. Of the emulator it
+/// knows the plain structures of its events; the unit tests drive it directly.
 namespace ptxbench::checker {
 
 enum class AccessKind : uint8_t {
@@ -113,6 +114,9 @@ class Shadow {
   void touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step = Step::both);
   /// The same for the many parts of one operation, each with all its lanes.
   void touch(const Context& context, const Access& access, std::span<const emulator::ByteRange> ranges);
+  /// True if nothing orders the accesses of `a` and those of `b`, and some of them may conflict. Errs on the safe side:
+  /// strong accesses count as weak ones.
+  static bool may_conflict(const Shadow& a, const Shadow& b);
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
   /// Bytes of shadow state; the caller bounds it.
@@ -164,6 +168,10 @@ class Shadow {
     bool exact = false;  ///< its pages know everything
     std::vector<LoggedRead> reads;
   };
+  /// Bytes of a page, one bit each, by sector.
+  using PageBytes = std::array<uint32_t, kPageSectors>;
+  /// What is remembered of a page: bytes that were touched, or those that were written. False: none.
+  static bool bytes_of(const Page& page, bool written, PageBytes& bytes);
 
   /// False: the access is to be treated by pages.
   bool log_read(const Access& access, uint64_t address, uint32_t bytes, uint32_t count, uint64_t stride, Step step);

@@ -89,10 +89,8 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   const uint64_t base = uint64_t{warp.cta->rank} << kCtaRankShift;
   // A main loop issues the same few operations again and again.
   thread_local OperandRangeCache known_ranges;
-  thread_local std::vector<ByteRange> reads, writes, fragments;
+  thread_local std::vector<ByteRange> reads;
   reads.clear();
-  writes.clear();
-  fragments.clear();
   AsyncIssueEvent event;
   auto add = [&](const Operand& operand, unsigned index) {
     uint32_t pattern = 0;
@@ -111,14 +109,9 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
     layout.k = operand.k;
     layout.element_bytes = operand.element_bytes;
   };
-  if (op.shape.a_in_registers) {
-    for (const uint32_t offset : op.a) fragments.push_back({offset, 4});
-  } else {
-    add(operand_a(op.shape, issued.step.a_descriptor), 0);
-  }
+  if (!op.shape.a_in_registers) add(operand_a(op.shape, issued.step.a_descriptor), 0);
   event.a_reads = static_cast<uint32_t>(reads.size());
   add(operand_b(op.shape, issued.step.b_descriptor), 1);
-  for (const uint32_t offset : op.d) writes.push_back({offset, 4});
   event.id = issued.id;
   event.agent = agent_of(warp, kFullMask);
   event.site = site_of(warp, inst);
@@ -128,8 +121,8 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   event.source_space = Space::shared;
   event.destination_space = Space::registers;
   event.reads = reads;
-  event.writes = writes;
-  event.register_reads = fragments;
+  event.writes = op.d_ranges;
+  event.register_reads = op.a_ranges;
   event.accumulates = issued.step.scale_d;
   observer->on_async_issue(event);
   if (Definedness* definedness = warp.cluster->launch->definedness) {
@@ -355,6 +348,10 @@ void bind_multiply(Decoder& decoder, const ptx::Instruction& instruction) {
   if (op.d.size() != op.shape.d_registers()) throw std::runtime_error("a D fragment of the wrong size");
   if (!is_integer(op.shape.a_type) && !is_fp8(op.shape.a_type) && !decoder.program().exact_tensor_cores) {
     decoder.approximate();
+  }
+  for (const uint32_t offset : op.d) op.d_ranges.push_back({offset, 4});
+  if (op.shape.a_in_registers) {
+    for (const uint32_t offset : op.a) op.a_ranges.push_back({offset, 4});
   }
   decoder.emit({&multiply, &masked}).extra = decoder.keep(std::move(op));
 }

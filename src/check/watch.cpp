@@ -145,6 +145,7 @@ void Watch::finish_tracking(CheckReport& report) {
     }
   }
   for (const std::string& gap : device_->definedness_gaps()) report.unknown.insert(gap);
+  report.unknown.insert(unknown_.begin(), unknown_.end());
   report.findings_dropped += checker_->findings_dropped();
   report.seconds += seconds_;
 }

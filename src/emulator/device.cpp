@@ -70,6 +70,8 @@ class Device::State {
   mutable std::mutex mutex;                  // programs_
   std::mutex launch_mutex;
   std::map<ModuleId, std::shared_ptr<Program>> programs;
+  /// Unloaded ones, while values that nobody wrote are followed: an output may show at the end what they stored.
+  std::map<ModuleId, std::shared_ptr<Program>> unloaded;
   ModuleId next_module = 1;
   uint64_t next_launch = 1;
 
@@ -222,6 +224,7 @@ Result<void> Device::unload(ModuleId module) {
   for (uint64_t address : program->allocations) (void)state_->memory->free(address);
   std::lock_guard lock(state_->mutex);
   state_->programs.erase(module);
+  if (state_->definedness != nullptr && state_->definedness->tracking()) state_->unloaded[module] = std::move(program);
   return {};
 }
 
@@ -463,20 +466,20 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
     totals = run_clusters(launch, request.sample, workers, resident, proving);
   };
-  const bool tracking = launch.definedness != nullptr && launch.definedness->tracking();
   bool done = false;
-  // Values that nobody wrote are followed by one thread, in code of its own.
-  if (launch.observer != nullptr && launch.observer->serial() && !tracking) {
+  if (launch.definedness != nullptr && launch.definedness->tracking()) {
+    // Neither the code of a proof nor several threads follow undefined values; watching for them goes with both.
+    run(1, false);
+  } else if (launch.observer != nullptr && launch.observer->serial()) {
     const KernelHabits habits = habits_of(*program, request.function.function);
     // What a host process sees of shared pages, or reads of what a kernel prints, cannot be taken back.
     if (!launch.host_can_write && !habits.prints) {
       done = state_->prove(launch, *program, habits, request, event, run) ||
              state_->watch_on_all_threads(launch, habits, request, event, run);
     }
-  }
-  if (!done) {
-    const bool serial = tracking || (launch.observer != nullptr && launch.observer->serial());
-    run(serial ? 1 : state_->options.threads, false);
+    if (!done) run(1, false);
+  } else {
+    run(state_->options.threads, false);
   }
   const uint64_t wanted = request.sample.empty() ? launch.clusters : request.sample.size();
   if (request.stop.stop_requested() && !totals.fault && totals.clusters_run < wanted) {
@@ -593,6 +596,11 @@ std::set<std::string> Device::definedness_gaps() const {
 
 CodePlace Device::describe(Site site) const {
   auto program = state_->program(site.program);
+  if (program == nullptr) {
+    std::lock_guard lock(state_->mutex);
+    if (const auto found = state_->unloaded.find(site.program); found != state_->unloaded.end())
+      program = found->second;
+  }
   return program == nullptr ? CodePlace{} : State::describe(*program, site);
 }
 

@@ -28,6 +28,7 @@ class Checker final : public emulator::Observer {
 
   void on_launch_begin(const emulator::LaunchEvent&) override;
   void on_launch_end(const emulator::LaunchEvent&) override;
+  void on_stream_copy(const emulator::StreamCopyEvent&) override;
   void on_access(const emulator::AccessEvent&) override;
   void on_registers(const emulator::RegisterEvent&) override;
   void on_fence(const emulator::FenceEvent&) override;

@@ -109,6 +109,8 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
     if (event.reads[i].bytes == 0) continue;
     if (by_lane) access.lanes = lane_of(i);
     shadow_of(cluster, event.source_space).touch(context, access, event.reads[i].address, event.reads[i].bytes);
+    if (event.source_space == Space::global && !overlaps_.empty())
+      compare_with_overlaps(context, access, event.agent.lanes, event.reads[i].address, event.reads[i].bytes);
   }
   const bool reduces = event.kind == AsyncKind::bulk_reduce || event.kind == AsyncKind::tensor_reduce ||
                        event.kind == AsyncKind::red_async;
@@ -135,6 +137,8 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
       }
     }
     shadow_of(cluster, event.destination_space).touch(context, access, event.writes[i].address, event.writes[i].bytes);
+    if (event.destination_space == Space::global && !overlaps_.empty())
+      compare_with_overlaps(context, access, event.agent.lanes, event.writes[i].address, event.writes[i].bytes);
     if (event.destination_space != Space::shared) continue;
     if (event.kind == AsyncKind::tensor_copy) {
       cluster.tiles.copied(event.writes[i].address, event.writes[i].bytes, event.layout[0], event.tensor_map,

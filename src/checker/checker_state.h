@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -176,6 +177,35 @@ struct Cluster {
   bool over = false;         ///< all threads have exited, nothing is in flight: judged, and most of it forgotten
 };
 
+/// Where a warp or an operation's timeline belongs.
+struct Place {
+  Position position;
+  uint32_t warp = 0;
+};
+
+/// Work on a stream that is over here, but that later work may overlap on a GPU.
+struct EarlierWork {
+  uint64_t process = 0, stream = 0, position = 0, launch = 0;
+  // Of a kernel: its accesses to global memory, and what they refer to.
+  std::unique_ptr<Shadow> global;
+  std::vector<Place> places;
+  std::vector<OperationInfo> infos;
+  emulator::ByteRange parameters;
+  bool triggered = false;  ///< it executed griddepcontrol.launch_dependents
+  /// It executed griddepcontrol.wait in a CTA that had not triggered: whatever it starts comes after what it waited
+  /// for.
+  bool waited = false;
+  // Of a copy or a fill.
+  std::string what;
+  std::vector<emulator::StreamCopyEvent::Range> reads, writes;
+
+  size_t memory() const {
+    return (global != nullptr ? global->memory() : 0) + places.size() * sizeof(Place) +
+           infos.size() * sizeof(OperationInfo) +
+           (reads.size() + writes.size()) * sizeof(emulator::StreamCopyEvent::Range);
+  }
+};
+
 class Checker::State {
  public:
   explicit State(CheckerOptions options) : options_(std::move(options)) {
@@ -186,6 +216,7 @@ class Checker::State {
 
   void launch_begin(const emulator::LaunchEvent& event);
   void launch_end();
+  void stream_copy(const emulator::StreamCopyEvent& event);
   void access(const emulator::AccessEvent& event);
   void exited(const Agent& agent, Site site);
 
@@ -212,9 +243,12 @@ class Checker::State {
     uint64_t work = 0;
     bool operator==(const IssueKey&) const = default;
   };
-  struct Place {
-    Position position;
-    uint32_t warp = 0;
+  /// Earlier work that nothing orders before the launch at hand. `timeline` stands for all of it: its time 1 is known
+  /// to threads that come after it all the same.
+  struct Overlap {
+    const EarlierWork* work = nullptr;
+    Timeline timeline = 0;
+    bool until_wait = false;  ///< griddepcontrol.wait completes it
   };
   /// Part of an access: consecutive bytes of lanes that know the same.
   struct Piece {
@@ -259,6 +293,18 @@ class Checker::State {
   void use_peer(Cluster& cluster, const Agent& agent, Site site, uint64_t address);
   void end_lanes(Cluster& cluster, WarpThreads& warp, const Agent& agent, Site site);
   void bound_memory(const Cluster& cluster);
+
+  // --- other work on streams
+  bool comes_after(const emulator::StreamOrder& order, const EarlierWork& work) const;
+  void meet_earlier(const emulator::StreamOrder* order);
+  void begin_overlaps();
+  void keep_earlier(EarlierWork work, const emulator::StreamOrder* order);
+  void grid_dependency(const emulator::BarrierEvent& event, WarpThreads& warp);
+  void acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp);
+  void compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes, uint64_t address,
+                             uint32_t bytes);
+  void report_overlap(const Overlap& overlap, const Access* earlier, const Access& later, uint32_t lanes,
+                      uint64_t address, uint32_t bytes);
 
   // --- synchronisation
   Locations& locations_of(Cluster& cluster, Space space) {
@@ -320,7 +366,13 @@ class Checker::State {
   std::vector<Site> sites_;
   std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
   std::vector<Output> outputs_;
-  std::set<uint64_t> streams_;
+  std::deque<EarlierWork> earlier_;
+  size_t earlier_bytes_ = 0;
+  std::map<uint64_t, uint64_t> forgotten_;  ///< by stream: the latest work that was dropped to save memory
+  std::vector<Overlap> overlaps_;           ///< of the launch at hand
+  std::optional<emulator::StreamOrder> order_;
+  bool triggered_ = false, waited_ = false;
+  std::set<std::pair<uint32_t, uint32_t>> triggered_ctas_;
   uint64_t serial_ = 0;
   IssueKey last_issue_;
   uint32_t last_issue_lanes_ = 0;

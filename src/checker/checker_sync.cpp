@@ -52,7 +52,10 @@ void Checker::State::barrier(const emulator::BarrierEvent& event) {
     warp.acquire(lanes, together, true);
     return;
   }
-  if (event.kind == BarrierKind::grid_dependency) return;
+  if (event.kind == BarrierKind::grid_dependency) {
+    grid_dependency(event, warp);
+    return;
+  }
   auto& phases =
       event.kind == BarrierKind::cta ? cluster.barriers[{event.agent.cta_rank, event.id}] : cluster.cluster_arrivals;
   if (event.action == BarrierAction::arrive) {

@@ -88,6 +88,41 @@ void Shadow::touch(const Context& context, Access access, uint64_t address, uint
   }
 }
 
+void Shadow::visit(uint64_t address, uint64_t bytes, const Visit& use) const {
+  constexpr uint64_t kPageBytes = uint64_t{kSectorBytes} * kPageSectors;
+  const uint64_t end = address + bytes;
+  const auto visit_page = [&](uint64_t number, const Page& page) {
+    const uint64_t begin = std::max(address, number * kPageBytes), stop = std::min(end, (number + 1) * kPageBytes);
+    for (uint64_t at = begin; at < stop;) {
+      const uint64_t sector_begin = at / kSectorBytes * kSectorBytes;
+      const uint64_t next = std::min(stop, sector_begin + kSectorBytes);
+      const auto low = static_cast<uint32_t>(at - sector_begin), count = static_cast<uint32_t>(next - at);
+      const uint32_t mask = (count == 32 ? 0xffffffffu : (1u << count) - 1u) << low;
+      const Sector& sector = page.sectors[sector_begin / kSectorBytes % kPageSectors];
+      const auto visit_access = [&](const Access& access) {
+        if ((access.bytes & mask) != 0) use(access, access.bytes & mask, sector_begin);
+      };
+      for (unsigned i = 0; i < sector.count; ++i) visit_access(sector.accesses[i]);
+      if (sector.more != nullptr) {
+        for (const Crowd& crowd : *sector.more) {
+          for (const Access& access : crowd.accesses) visit_access(access);
+        }
+      }
+      at = next;
+    }
+  };
+  const uint64_t first = address / kPageBytes, last = (end - 1) / kPageBytes;
+  if (last - first >= pages_.size()) {
+    for (const auto& [number, page] : pages_) {
+      if (number >= first && number <= last) visit_page(number, *page);
+    }
+    return;
+  }
+  for (uint64_t number = first; number <= last; ++number) {
+    if (const auto page = pages_.find(number); page != pages_.end()) visit_page(number, *page->second);
+  }
+}
+
 uint64_t Shadow::crowd_of(const Access& access, const Position& position) {
   constexpr uint64_t kReads = 1, kReductions = 2;
   if (access.kind == AccessKind::reduce) return kReductions;

@@ -109,6 +109,9 @@ class Shadow {
   /// Checks an access to [address, address + bytes) against what is known and remembers it. `access.bytes` is ignored;
   /// with a lane_shift, byte 0 of the range belongs to lane access.first_lane.
   void touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step = Step::both);
+  /// Calls use(access, its bytes inside the range, address of their sector) for all that is remembered of a range.
+  using Visit = std::function<void(const Access&, uint32_t, uint64_t)>;
+  void visit(uint64_t address, uint64_t bytes, const Visit& use) const;
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
   /// Bytes of shadow state; the caller bounds it.

@@ -139,6 +139,9 @@ class Session {
   bool may_write(uint64_t address, uint64_t bytes);
   uint64_t reserve_shared_range(uint64_t bytes);
   void check(const Result<void>& result, const char* what);
+  /// From within a piece of work.
+  void observe(std::string_view what, const std::vector<emulator::StreamCopyEvent::Range>& reads,
+               const std::vector<emulator::StreamCopyEvent::Range>& writes);
   // session_modules.cpp
   int append_image(const BytesBody& body, Connection& connection);
   int load_image(const BytesBody& body, Connection& connection, Reply& reply);
@@ -149,7 +152,7 @@ class Session {
   int occupancy(const OccupancyBody& body, Reply& reply);
   int launch(const LaunchBody& body, const Connection& connection);
   int check_launch(const LaunchBody& body, const Function& function);
-  void run_launch(const emulator::LaunchRequest& request, const std::string& name);
+  void run_launch(emulator::LaunchRequest request, const std::string& name);
 
   void diagnose(std::string rule, std::string message, std::string remedy);
   std::optional<std::string> staged_text(const Connection& connection, uint64_t bytes) const;

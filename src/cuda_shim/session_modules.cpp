@@ -304,12 +304,13 @@ int Session::launch(const LaunchBody& body, const Connection& connection) {
   request.stream = body.stream;
   request.stop = stop_launches_.get_token();
   const uint64_t held = sizeof request + body.parameter_bytes + function.name.size();
-  return executor_.submit(
+  return executor_.submit_kernel(
       body.stream, [this, request = std::move(request), name = std::move(function.name)] { run_launch(request, name); },
-      held);
+      held, (body.flags & kLaunchProgrammatic) != 0);
 }
 
-void Session::run_launch(const emulator::LaunchRequest& request, const std::string& name) {
+void Session::run_launch(emulator::LaunchRequest request, const std::string& name) {
+  request.order = executor_.running();
   const auto report = backend_.launch(request);
   if (!report) {
     diagnose("launch.refused", fmt::format("{}: {}", name, report.error().message), "");

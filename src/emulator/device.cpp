@@ -369,6 +369,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   std::copy(cluster, cluster + 3, event.cluster);
   event.shared_bytes = launch.shared_bytes;
   event.stream = request.stream;
+  event.parameters = {launch.parameters, code.parameter_bytes};
+  event.order = request.order.get();
   if (launch.observer != nullptr) launch.observer->on_launch_begin(event);
   const uint32_t resident =
       std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
@@ -469,6 +471,12 @@ Result<void> Device::fill(uint64_t address, uint32_t value, unsigned value_bytes
       return input_error("fill with {}-byte values", value_bytes);
   }
   return {};
+}
+
+void Device::observe(const StreamCopyEvent& event) const {
+  if (state_->options.observer == nullptr) return;
+  const std::lock_guard running(state_->launch_mutex);
+  state_->options.observer->on_stream_copy(event);
 }
 
 CodePlace Device::describe(Site site) const {

@@ -115,6 +115,7 @@ struct LaunchRequest {
   /// Run only these clusters (linear indices); empty = all. The rest stays unrun, which the report shows.
   std::vector<uint32_t> sample;
   uint64_t stream = 0;
+  std::shared_ptr<const StreamOrder> order;  ///< for the observer; null: after everything that was launched before
   /// Ends the launch early when stop is requested; the report then carries the fault launch.cancelled.
   std::stop_token stop{};
 };
@@ -161,6 +162,9 @@ class Device {
   Result<void> read(uint64_t address, std::span<std::byte> bytes) const;
   Result<void> copy(uint64_t destination, uint64_t source, uint64_t bytes);
   Result<void> fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count);
+
+  /// Tells the observer, between launches, of a copy or fill that a stream asked for.
+  void observe(const StreamCopyEvent& event) const;
 
   CodePlace describe(Site site) const;
   const DeviceOptions& options() const;

@@ -1,6 +1,7 @@
 // Warp instructions per second of the emulator on the classic 32x32 shared-memory tiled SGEMM.
 //   bench_sgemm [PTX] [n=1024] [repetitions=5]
-// Prints the best and the median of the repetitions on one thread and on all cores, and checks a sample of the result.
+// Prints the best and the median of the repetitions on one thread and on all cores, unchecked and with all hazard
+// checks, and checks a sample of the result.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "checker/checker.h"
 #include "emulator/device.h"
 
 namespace {
@@ -23,9 +25,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads) {
+int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads, bool checked) {
+  checker::Checker checker;
   emulator::DeviceOptions options;
   options.threads = threads;
+  if (checked) options.observer = &checker;
   auto device = Device::create(options);
   if (!device) {
     fmt::print(stderr, "{}\n", device.error().message);
@@ -91,10 +95,14 @@ int run(const std::string& ptx, uint32_t n, int repetitions, unsigned threads) {
       return 1;
     }
   }
+  if (checked && (!checker.findings().empty() || !checker.unknown().empty())) {
+    fmt::print(stderr, "the checker is not content: {} findings\n", checker.findings().size());
+    return 1;
+  }
   const double best = *std::min_element(seconds.begin(), seconds.end());
-  fmt::print("sgemm_tiled n={} threads={}: {:.1f} M warp instructions, best {:.3f} s, median {:.3f} s, {:.0f} M/s\n", n,
-             threads, static_cast<double>(instructions) / 1e6, best, median(seconds),
-             static_cast<double>(instructions) / 1e6 / best);
+  fmt::print("sgemm_tiled n={} threads={} {}: {:.1f} M warp instructions, best {:.3f} s, median {:.3f} s, {:.0f} M/s\n",
+             n, threads, checked ? "checked" : "unchecked", static_cast<double>(instructions) / 1e6, best,
+             median(seconds), static_cast<double>(instructions) / 1e6 / best);
   return 0;
 }
 
@@ -110,7 +118,11 @@ int main(int argc, char** argv) {
   }
   const uint32_t n = argc > 2 ? static_cast<uint32_t>(std::atoi(argv[2])) : 1024;
   const int repetitions = argc > 3 ? std::atoi(argv[3]) : 5;
-  if (const int code = run(ptx, n, repetitions, 1); code != 0) return code;
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  return cores > 1 ? run(ptx, n, repetitions, cores) : 0;
+  for (unsigned threads = 1; threads <= cores; threads = threads == 1 && cores > 1 ? cores : cores + 1) {
+    for (const bool checked : {false, true}) {
+      if (const int code = run(ptx, n, repetitions, threads, checked); code != 0) return code;
+    }
+  }
+  return 0;
 }

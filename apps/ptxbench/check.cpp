@@ -125,6 +125,7 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
     (*watch)->finish(report);
+    if ((*watch)->same_under_all_policies()) break;
   }
   return {};
 }
@@ -170,7 +171,8 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
       if (!(*watch)->has(found.rule, found.place.ptx_line)) (*watch)->add(from_evaluation(found));
     }
     (*watch)->finish(report);
-    if (evaluation->stages[0].status != evaluation::Status::passed) break;  // it does not compile: once is enough
+    // Nor is there more to see if it does not compile.
+    if ((*watch)->same_under_all_policies()) break;
   }
   return {};
 }

@@ -151,6 +151,7 @@ base::Json to_json(const CheckReport& report) {
           {"findings_dropped", report.findings_dropped},
           {"fidelity",
            {{"policies", report.policies},
+            {"one_policy_is_enough", report.one_policy_is_enough},
             {"launches", report.launches},
             {"warp_instructions", report.warp_instructions},
             {"clusters_run", report.clusters_run},
@@ -220,9 +221,10 @@ std::string to_text(const CheckReport& report) {
   if (suppressed != 0) out += fmt::format("{} finding(s) suppressed\n", suppressed);
   for (const std::string& reason : report.unknown) out += fmt::format("not known: {}\n", reason);
   for (const std::string& name : report.unsupported) out += fmt::format("not modelled: {}\n", name);
-  out += fmt::format("{} launch{}, {} warp instructions, {} of {} clusters; policies: {}; approximate: {}\n",
+  out += fmt::format("{} launch{}, {} warp instructions, {} of {} clusters; policies: {}{}; approximate: {}\n",
                      report.launches, report.launches == 1 ? "" : "es", report.warp_instructions, report.clusters_run,
                      report.clusters_total, fmt::join(report.policies, ", "),
+                     report.one_policy_is_enough ? " (nothing asynchronous was executed)" : "",
                      report.approximate.empty() ? "none" : fmt::format("{}", fmt::join(report.approximate, ", ")));
   out += fmt::format("not looked for: {}\n", fmt::join(CheckReport::kRulesNotChecked, ", "));
   out += fmt::format("verdict: {}\n", to_string(report.verdict()));

@@ -55,6 +55,7 @@ struct CheckReport {
 
   std::vector<CheckFinding> findings;  ///< most causal first
   std::vector<std::string> policies;   ///< that ran
+  bool one_policy_is_enough = false;   ///< nothing asynchronous was executed: the others would be the same
   std::set<std::string> unknown;       ///< reasons why the answer is incomplete
   std::set<std::string> approximate;   ///< instructions whose results only approximate the hardware's
   std::set<std::string> unsupported;

@@ -103,6 +103,7 @@ void Watch::found(const checker::Finding& finding) {
 
 void Watch::add(const emulator::LaunchReport& launch) {
   ++launches_;
+  asynchronous_ += launch.asynchronous;
   warp_instructions_ += launch.warp_instructions;
   clusters_run_ += launch.clusters_run;
   clusters_total_ += launch.clusters_total;
@@ -127,6 +128,7 @@ bool Watch::has(std::string_view rule, uint32_t ptx_line) const {
 
 void Watch::finish(CheckReport& report) {
   report.policies.push_back(policy_);
+  report.one_policy_is_enough = same_under_all_policies() && launches_ != 0;
   const std::vector<checker::Finding>& counts = checker_->findings();
   for (size_t i = 0; i < named_.size(); ++i) {
     named_[i].occurrences = counts[i].occurrences;

@@ -35,6 +35,8 @@ class Watch {
   /// Whether a finding of this rule at this PTX line was added in this run.
   bool has(std::string_view rule, uint32_t ptx_line) const;
   void add_unknown(std::string reason) { unknown_.insert(std::move(reason)); }
+  /// Nothing asynchronous was executed: a run under another policy would be the same.
+  bool same_under_all_policies() const { return asynchronous_ == 0; }
   /// Ends the run and adds what it found to the report.
   void finish(CheckReport& report);
 
@@ -49,7 +51,7 @@ class Watch {
   std::vector<CheckFinding> named_;  ///< parallel to the checker's findings
   std::vector<CheckFinding> extra_;
   std::set<std::string> unknown_, approximate_, unsupported_;
-  uint64_t launches_ = 0, warp_instructions_ = 0, clusters_run_ = 0, clusters_total_ = 0;
+  uint64_t launches_ = 0, asynchronous_ = 0, warp_instructions_ = 0, clusters_run_ = 0, clusters_total_ = 0;
   double seconds_ = 0;
 };
 

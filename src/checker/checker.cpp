@@ -10,6 +10,10 @@ Checker::~Checker() = default;
 void Checker::on_launch_begin(const emulator::LaunchEvent& event) { state_->launch_begin(event); }
 void Checker::on_launch_end(const emulator::LaunchEvent&) { state_->launch_end(); }
 void Checker::on_stream_copy(const emulator::StreamCopyEvent& event) { state_->stream_copy(event); }
+bool Checker::accepts_proof(const emulator::LaunchEvent&) { return state_->accepts_proof(); }
+void Checker::on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) {
+  state_->proved(written);
+}
 void Checker::on_access(const emulator::AccessEvent& event) { state_->access(event); }
 void Checker::on_fence(const emulator::FenceEvent& event) { state_->fence(event); }
 void Checker::on_barrier(const emulator::BarrierEvent& event) { state_->barrier(event); }

@@ -15,6 +15,7 @@ struct CheckerOptions {
   /// Called once for each different finding, while its launch is still running: the time to name its sites.
   std::function<void(const Finding&)> on_found;
   bool pedantic = false;             ///< contested notes become warnings
+  bool accept_proofs = true;         ///< see Observer::accepts_proof; without them every access is watched
   size_t max_findings = 200;         ///< different ones; the rest is counted
   size_t shadow_bytes = 4ull << 30;  ///< beyond this the checker stops watching and says so
   size_t crowd = 16;                 ///< accesses to a place before those are dropped that others stand for
@@ -29,6 +30,8 @@ class Checker final : public emulator::Observer {
   void on_launch_begin(const emulator::LaunchEvent&) override;
   void on_launch_end(const emulator::LaunchEvent&) override;
   void on_stream_copy(const emulator::StreamCopyEvent&) override;
+  bool accepts_proof(const emulator::LaunchEvent&) override;
+  void on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) override;
   void on_access(const emulator::AccessEvent&) override;
   void on_registers(const emulator::RegisterEvent&) override;
   void on_fence(const emulator::FenceEvent&) override;

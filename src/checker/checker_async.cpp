@@ -105,12 +105,17 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
     global_->touch(context, map, event.tensor_map, 128);
   }
   const auto layout = static_cast<uint8_t>(1 + event.layout[0].swizzle_bytes / 16);
-  for (size_t i = 0; i < event.reads.size(); ++i) {
-    if (event.reads[i].bytes == 0) continue;
-    if (by_lane) access.lanes = lane_of(i);
-    shadow_of(cluster, event.source_space).touch(context, access, event.reads[i].address, event.reads[i].bytes);
-    if (event.source_space == Space::global && !overlaps_.empty())
-      compare_with_overlaps(context, access, event.agent.lanes, event.reads[i].address, event.reads[i].bytes);
+  if (by_lane) {
+    for (size_t i = 0; i < event.reads.size(); ++i) {
+      access.lanes = lane_of(i);
+      shadow_of(cluster, event.source_space).touch(context, access, event.reads[i].address, event.reads[i].bytes);
+    }
+  } else {
+    shadow_of(cluster, event.source_space).touch(context, access, event.reads);
+  }
+  if (event.source_space == Space::global && !overlaps_.empty()) {
+    for (const emulator::ByteRange& range : event.reads)
+      compare_with_overlaps(context, access, event.agent.lanes, range.address, range.bytes);
   }
   const bool reduces = event.kind == AsyncKind::bulk_reduce || event.kind == AsyncKind::tensor_reduce ||
                        event.kind == AsyncKind::red_async;
@@ -121,9 +126,15 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
       if (!outputs_.empty()) mark_output(range.address, range.bytes);
     }
   }
-  for (size_t i = 0; i < event.writes.size(); ++i) {
+  for (size_t i = 0, next = 0; i < event.writes.size(); i = next) {
+    next = i + 1;
     if (event.writes[i].bytes == 0) continue;
-    if (by_lane) access.lanes = lane_of(i);
+    if (by_lane) {
+      access.lanes = lane_of(i);
+    } else {
+      const uint32_t rank = rank_of(event.writes[i].address);
+      while (next < event.writes.size() && rank_of(event.writes[next].address) == rank) ++next;
+    }
     if (event.completion == Completion::mbarrier && event.destination_space == Space::shared) {
       // With multicast each CTA's part completes on that CTA's barrier.
       const uint64_t barrier =
@@ -136,15 +147,19 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
         if (access.operation == 0) access.operation = enter(barrier);
       }
     }
-    shadow_of(cluster, event.destination_space).touch(context, access, event.writes[i].address, event.writes[i].bytes);
-    if (event.destination_space == Space::global && !overlaps_.empty())
-      compare_with_overlaps(context, access, event.agent.lanes, event.writes[i].address, event.writes[i].bytes);
+    const auto parts = event.writes.subspan(i, next - i);
+    shadow_of(cluster, event.destination_space).touch(context, access, parts);
+    if (event.destination_space == Space::global && !overlaps_.empty()) {
+      for (const emulator::ByteRange& part : parts)
+        compare_with_overlaps(context, access, event.agent.lanes, part.address, part.bytes);
+    }
     if (event.destination_space != Space::shared) continue;
-    if (event.kind == AsyncKind::tensor_copy) {
-      cluster.tiles.copied(event.writes[i].address, event.writes[i].bytes, event.layout[0], event.tensor_map,
-                           access.site);
-    } else {
-      cluster.tiles.written(event.writes[i].address, event.writes[i].bytes);
+    for (const emulator::ByteRange& part : parts) {
+      if (event.kind == AsyncKind::tensor_copy) {
+        cluster.tiles.copied(part.address, part.bytes, event.layout[0], event.tensor_map, access.site);
+      } else {
+        cluster.tiles.written(part.address, part.bytes);
+      }
     }
   }
   bound_memory(cluster);
@@ -218,8 +233,9 @@ void Checker::State::registers(const emulator::RegisterEvent& event) {
                        [&](uint32_t reg) { return std::binary_search(set.begin(), set.end(), reg); });
   };
   for (RegistersInFlight& one : mine.in_flight) {
-    const bool reads = touches(one.accumulators, event.reads);
-    const bool writes = touches(one.accumulators, event.writes) || touches(one.fragments, event.writes);
+    const auto &accumulators = one.named->accumulators, &fragments = one.named->fragments;
+    const bool reads = touches(accumulators, event.reads);
+    const bool writes = touches(accumulators, event.writes) || touches(fragments, event.writes);
     if (!reads && !writes) continue;
     const bool forgotten = !one.committed && one.waited_for != 0;
     Finding found = finding(forgotten ? "wgmma.not-committed" : "wgmma.in-flight", Severity::error, event.agent,
@@ -294,10 +310,16 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
   access.site = site_number(event.site);
   access.proxy = ProxyKind::async;
   access.lanes = kAllLanes;
-  issue.knowledge.join(warp.publish(kAllLanes));
   const uint32_t first = event.agent.warp / 4 * 4;
   const uint32_t wanted = std::min(4u, warps_per_cta_ - first);
+  issue.knowledge[event.agent.warp - first] = warp.publish_whole(issue.states[event.agent.warp - first]);
   if (++issue.warps < wanted) return;
+  WarpgroupKnowledge& together = cluster.wgmma_knowledge[group];
+  if (!std::equal(std::begin(issue.states), std::end(issue.states), std::begin(together.states))) {
+    std::copy(std::begin(issue.states), std::end(issue.states), std::begin(together.states));
+    together.knowledge = issue.knowledge[0];
+    for (uint32_t w = 1; w < wanted; ++w) together.knowledge.join(issue.knowledge[w]);
+  }
   const Position position{event.agent.cluster, event.agent.cta_rank};
   Operation operation;
   operation.reads_on = operation.writes_on = timeline_in(cluster.wgmma, group, position);
@@ -312,14 +334,15 @@ void Checker::State::issue_wgmma(Cluster& cluster, WarpThreads& warp, const emul
   operations_.push_back(operation);
   infos_.push_back(info);
   access.operation = static_cast<uint32_t>(operations_.size() - 1);
-  const Context context{&issue.knowledge, position};
-  for (size_t i = 0; i < event.reads.size(); ++i) {
-    access.layout = static_cast<uint8_t>(1 + event.layout[i < event.a_reads ? 0 : 1].swizzle_bytes / 16);
-    cluster.shared->touch(context, access, event.reads[i].address, event.reads[i].bytes);
+  const Context context{&together.knowledge, position};
+  for (const unsigned operand : {0u, 1u}) {
+    access.layout = static_cast<uint8_t>(1 + event.layout[operand].swizzle_bytes / 16);
+    cluster.shared->touch(context, access,
+                          operand == 0 ? event.reads.first(event.a_reads) : event.reads.subspan(event.a_reads));
   }
   if (event.a_reads != 0) check_tile(cluster, event, event.layout[0], "A");
   check_tile(cluster, event, event.layout[1], "B");
-  cluster.wgmma_groups[{group, event.completion_target}].join(issue.knowledge);
+  cluster.wgmma_groups[{group, event.completion_target}].join(together.knowledge);
   cluster.wgmma_issues.erase({group, sequence});
   bound_memory(cluster);
 }
@@ -336,23 +359,44 @@ void Checker::State::check_tile(Cluster& cluster, const emulator::AsyncIssueEven
   add(std::move(found));
 }
 
+const WgmmaRegisters& Checker::State::registers_of(const emulator::AsyncIssueEvent& event, uint32_t site) {
+  const auto same = [](const std::vector<uint32_t>& known, std::span<const emulator::ByteRange> ranges) {
+    return std::equal(known.begin(), known.end(), ranges.begin(), ranges.end(),
+                      [](uint32_t reg, const emulator::ByteRange& range) { return reg == range.address; });
+  };
+  auto& sets = wgmma_registers_[site];
+  for (const auto& set : sets) {
+    if (same(set->given[0], event.writes) && same(set->given[1], event.register_reads)) return *set;
+  }
+  auto set = std::make_unique<WgmmaRegisters>();
+  const auto given = [](std::span<const emulator::ByteRange> ranges) {
+    std::vector<uint32_t> result;
+    result.reserve(ranges.size());
+    for (const emulator::ByteRange& reg : ranges) result.push_back(static_cast<uint32_t>(reg.address));
+    return result;
+  };
+  set->given[0] = set->accumulators = given(event.writes);
+  set->given[1] = set->fragments = given(event.register_reads);
+  std::sort(set->accumulators.begin(), set->accumulators.end());
+  std::sort(set->fragments.begin(), set->fragments.end());
+  sets.push_back(std::move(set));
+  return *sets.back();
+}
+
 void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event) {
   WarpRegisters& mine = cluster.registers[warp_index(event.agent)];
   RegistersInFlight issued;
   issued.group = event.completion_target;
   issued.site = site_number(event.site);
-  for (const emulator::ByteRange& reg : event.writes) issued.accumulators.push_back(static_cast<uint32_t>(reg.address));
-  for (const emulator::ByteRange& reg : event.register_reads)
-    issued.fragments.push_back(static_cast<uint32_t>(reg.address));
-  std::sort(issued.accumulators.begin(), issued.accumulators.end());
-  std::sort(issued.fragments.begin(), issued.fragments.end());
+  issued.named = &registers_of(event, issued.site);
   if (!mine.written.empty()) {
-    for (const auto* set : {&issued.accumulators, &issued.fragments}) {
+    for (const auto* set : {&issued.named->accumulators, &issued.named->fragments}) {
       for (const uint32_t reg : *set) {
         const auto written = mine.written.find(reg);
         if (written == mine.written.end()) continue;
         Finding found = finding("wgmma.fence", Severity::error, event.agent, event.site, Space::registers, 0, 0);
-        found.party.what = set == &issued.fragments ? "uses the register as A" : "uses the register as accumulator";
+        found.party.what =
+            set == &issued.named->fragments ? "uses the register as A" : "uses the register as accumulator";
         found.message =
             "a register of this wgmma was written by an ordinary instruction, with no wgmma.fence in between";
         found.fix = "wgmma.fence.sync.aligned between the write and the wgmma";
@@ -367,7 +411,9 @@ void Checker::State::check_registers(Cluster& cluster, const emulator::AsyncIssu
   }
   // Batches on the same accumulators are one piece of work.
   for (RegistersInFlight& one : mine.in_flight) {
-    if (one.group == issued.group && one.accumulators == issued.accumulators && one.fragments == issued.fragments) {
+    const bool same = one.named == issued.named || (one.named->accumulators == issued.named->accumulators &&
+                                                    one.named->fragments == issued.named->fragments);
+    if (one.group == issued.group && same) {
       one.site = issued.site;
       return;
     }

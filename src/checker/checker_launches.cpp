@@ -44,10 +44,22 @@ void Checker::State::launch_end() {
   work.parameters = launch_.parameters;
   work.triggered = triggered_;
   work.waited = waited_;
+  if (proved_) {
+    work.proved = true;
+    work.global.reset();
+    work.what = "an earlier kernel";
+    work.writes = std::move(proved_writes_);
+  }
   timeline_places_.assign(1, {});
   infos_.assign(1, {});
   keep_earlier(std::move(work), order_ ? &*order_ : nullptr);
   overlaps_.clear();
+}
+
+void Checker::State::proved(std::span<const emulator::ByteRange> written) {
+  keep_proved(written);
+  if (outputs_.empty()) return;
+  for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);
 }
 
 std::set<uint64_t> Checker::State::awaited_mbarriers(const Cluster& cluster) const {

@@ -67,10 +67,16 @@ struct Release {
 
 using Locations = std::unordered_map<uint64_t, std::vector<Release>>;  ///< by address
 
+/// Registers that a wgmma names: the same for all executions of the instruction.
+struct WgmmaRegisters {
+  std::vector<uint32_t> accumulators, fragments;  ///< sorted
+  std::vector<uint32_t> given[2];                 ///< the same as the instruction lists them
+};
+
 /// A wgmma of one warp between issue and wait.
 struct RegistersInFlight {
   uint64_t group = 0;
-  std::vector<uint32_t> accumulators, fragments;  ///< sorted
+  const WgmmaRegisters* named = nullptr;
   uint32_t site = 0;
   bool committed = false;
   uint32_t waited_for = 0;  ///< site of a wait that came while it was not committed
@@ -133,9 +139,17 @@ struct OperationInfo {
   Agent agent;
 };
 
+/// A wgmma that not all warps of its warpgroup have issued yet.
 struct WarpgroupIssue {
-  Knowledge knowledge;
   unsigned warps = 0;
+  Knowledge knowledge[4];  ///< by warp
+  uint64_t states[4] = {};
+};
+
+/// What the warps of a warpgroup knew together when they issued a wgmma, and in which states they were.
+struct WarpgroupKnowledge {
+  uint64_t states[4] = {};
+  Knowledge knowledge;
 };
 
 /// How a CTA of a cluster ends while others use its shared memory.
@@ -166,6 +180,7 @@ struct Cluster {
   std::map<uint32_t, Timeline> wgmma;                                             ///< by warpgroup
   std::map<std::pair<uint32_t, uint64_t>, WarpgroupIssue> wgmma_issues;           ///< (warpgroup, sequence number)
   std::map<uint32_t, uint64_t> wgmma_sequence;                                    ///< by warp
+  std::map<uint32_t, WarpgroupKnowledge> wgmma_knowledge;                         ///< by warpgroup, at its last wgmma
   std::map<std::pair<uint32_t, uint64_t>, Knowledge> wgmma_groups;                ///< (warpgroup, group)
   std::map<uint32_t, WarpRegisters> registers;                                    ///< by warp
   std::map<std::pair<uint32_t, Completion>, std::vector<GroupWait>> group_waits;  ///< by warp, oldest first
@@ -186,6 +201,7 @@ struct Place {
 /// Work on a stream that is over here, but that later work may overlap on a GPU.
 struct EarlierWork {
   uint64_t process = 0, stream = 0, position = 0, launch = 0;
+  size_t bytes = 0;  ///< of memory, when it was kept
   // Of a kernel: its accesses to global memory, and what they refer to.
   std::unique_ptr<Shadow> global;
   std::vector<Place> places;
@@ -195,7 +211,8 @@ struct EarlierWork {
   /// It executed griddepcontrol.wait in a CTA that had not triggered: whatever it starts comes after what it waited
   /// for.
   bool waited = false;
-  // Of a copy or a fill.
+  // Of a copy or a fill, or of a kernel that was not watched because nothing in it can race; disjoint, by address.
+  bool proved = false;  ///< then its reads are not known
   std::string what;
   std::vector<emulator::StreamCopyEvent::Range> reads, writes;
 
@@ -217,6 +234,13 @@ class Checker::State {
   void launch_begin(const emulator::LaunchEvent& event);
   void launch_end();
   void stream_copy(const emulator::StreamCopyEvent& event);
+  /// Work that nothing orders may overlap a launch: then every access matters. As long as there is one stream only a
+  /// dependent launch can.
+  bool accepts_proof() const {
+    return options_.accept_proofs && !stopped_ && overlaps_.empty() &&
+           (!order_ || !order_->known || (order_->single_stream && !order_->programmatic));
+  }
+  void proved(std::span<const emulator::ByteRange> written);
   void access(const emulator::AccessEvent& event);
   void exited(const Agent& agent, Site site);
 
@@ -246,7 +270,7 @@ class Checker::State {
   /// Earlier work that nothing orders before the launch at hand. `timeline` stands for all of it: its time 1 is known
   /// to threads that come after it all the same.
   struct Overlap {
-    const EarlierWork* work = nullptr;
+    EarlierWork* work = nullptr;
     Timeline timeline = 0;
     bool until_wait = false;  ///< griddepcontrol.wait completes it
   };
@@ -299,6 +323,8 @@ class Checker::State {
   void meet_earlier(const emulator::StreamOrder* order);
   void begin_overlaps();
   void keep_earlier(EarlierWork work, const emulator::StreamOrder* order);
+  /// The launch at hand was not watched.
+  void keep_proved(std::span<const emulator::ByteRange> written);
   void grid_dependency(const emulator::BarrierEvent& event, WarpThreads& warp);
   void acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp);
   void compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes, uint64_t address,
@@ -326,6 +352,8 @@ class Checker::State {
   void issue_wgmma(Cluster& cluster, WarpThreads& warp, const emulator::AsyncIssueEvent& event);
   void check_tile(Cluster& cluster, const emulator::AsyncIssueEvent& event,
                   const emulator::AsyncIssueEvent::TileLayout& layout, const char* operand);
+  /// Where the registers of one site lie differs between specialised and general code.
+  const WgmmaRegisters& registers_of(const emulator::AsyncIssueEvent& event, uint32_t site);
   void check_registers(Cluster& cluster, const emulator::AsyncIssueEvent& event);
 
   // --- outputs
@@ -372,7 +400,10 @@ class Checker::State {
   std::vector<Overlap> overlaps_;           ///< of the launch at hand
   std::optional<emulator::StreamOrder> order_;
   bool triggered_ = false, waited_ = false;
+  bool proved_ = false;  ///< the launch at hand was not watched; it wrote `proved_writes_`
+  std::vector<emulator::StreamCopyEvent::Range> proved_writes_;
   std::set<std::pair<uint32_t, uint32_t>> triggered_ctas_;
+  std::unordered_map<uint32_t, std::vector<std::unique_ptr<WgmmaRegisters>>> wgmma_registers_;  ///< by site
   uint64_t serial_ = 0;
   IssueKey last_issue_;
   uint32_t last_issue_lanes_ = 0;

@@ -14,10 +14,18 @@ namespace {
 
 // Earlier work is kept for what may still overlap it. What the latest work comes after is dropped first.
 constexpr size_t kMaxOrdered = 32, kMaxUnordered = 64;
+constexpr const char* kReadsUnknown =
+    "work on another stream may overlap a kernel of which only the writes are known (race.stream)";
 constexpr size_t kOrderedShare = 16, kUnorderedShare = 4;  ///< parts of the bound on shadow memory
 
-bool meet(uint64_t address, uint64_t bytes, const emulator::StreamCopyEvent::Range& range) {
-  return address < range.address + range.bytes && range.address < address + bytes;
+using Range = emulator::StreamCopyEvent::Range;
+
+/// Where a range of bytes meets others, which are disjoint and sorted.
+std::optional<uint64_t> meeting(uint64_t address, uint64_t bytes, const std::vector<Range>& ranges) {
+  auto range = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                [](uint64_t at, const Range& one) { return at < one.address + one.bytes; });
+  if (range == ranges.end() || range->address >= address + bytes) return std::nullopt;
+  return std::max(address, range->address);
 }
 
 }  // namespace
@@ -56,7 +64,7 @@ void Checker::State::meet_earlier(const emulator::StreamOrder* order) {
       }
       uint64_t& latest = forgotten_[it->stream];
       latest = std::max(latest, it->position);
-      earlier_bytes_ -= it->memory();
+      earlier_bytes_ -= it->bytes;
       it = earlier_.erase(it);
     }
   };
@@ -70,12 +78,15 @@ void Checker::State::meet_earlier(const emulator::StreamOrder* order) {
 
 void Checker::State::begin_overlaps() {
   overlaps_.clear();
-  triggered_ = waited_ = false;
+  triggered_ = waited_ = proved_ = false;
+  proved_writes_.clear();
   triggered_ctas_.clear();
   if (!order_) return;
-  for (const EarlierWork& work : earlier_) {
+  for (EarlierWork& work : earlier_) {
     if (comes_after(*order_, work)) continue;
-    overlaps_.push_back({&work, new_timeline({}), order_->programmatic && work.stream == order_->stream});
+    const bool until_wait = order_->programmatic && work.stream == order_->stream;
+    if (work.proved && !until_wait) unknown.insert(kReadsUnknown);
+    overlaps_.push_back({&work, new_timeline({}), until_wait});
   }
 }
 
@@ -84,8 +95,26 @@ void Checker::State::keep_earlier(EarlierWork work, const emulator::StreamOrder*
   work.process = order->process;
   work.stream = order->stream;
   work.position = order->position;
-  earlier_bytes_ += work.memory();
+  work.bytes = work.memory();
+  earlier_bytes_ += work.bytes;
   earlier_.push_back(std::move(work));
+}
+
+void Checker::State::keep_proved(std::span<const emulator::ByteRange> written) {
+  proved_ = true;
+  if (!order_) return;
+  std::vector<Range> ranges;
+  ranges.reserve(written.size());
+  for (const emulator::ByteRange& range : written) ranges.push_back({range.address, range.bytes});
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.address < b.address; });
+  for (const Range& range : ranges) {
+    if (proved_writes_.empty() || proved_writes_.back().address + proved_writes_.back().bytes < range.address) {
+      proved_writes_.push_back(range);
+      continue;
+    }
+    Range& last = proved_writes_.back();
+    last.bytes = std::max(last.address + last.bytes, range.address + range.bytes) - last.address;
+  }
 }
 
 void Checker::State::grid_dependency(const emulator::BarrierEvent& event, WarpThreads& warp) {
@@ -110,9 +139,10 @@ void Checker::State::acquire_from_overlaps(const emulator::AccessEvent& event, W
     for (const Overlap& overlap : overlaps_) {
       if (overlap.work->global == nullptr) continue;
       bool handed_over = false;
-      overlap.work->global->visit(event.addresses[lane], event.bytes, [&](const Access& access, uint32_t, uint64_t) {
-        handed_over = handed_over || (access.writes() && access.reach == Reach::gpu);
-      });
+      overlap.work->global->visit(event.addresses[lane], event.bytes, false,
+                                  [&](const Access& access, uint32_t, uint64_t) {
+                                    handed_over = handed_over || (access.writes() && access.reach == Reach::gpu);
+                                  });
       if (handed_over) warp.advance(1u << lane, overlap.timeline, 1);
     }
   }
@@ -122,16 +152,15 @@ void Checker::State::compare_with_overlaps(const Context& context, const Access&
                                            uint64_t address, uint32_t bytes) {
   for (const Overlap& overlap : overlaps_) {
     if (context.knowledge->seen.covers(overlap.timeline, kAllLanes, 1)) continue;
-    const EarlierWork& work = *overlap.work;
+    EarlierWork& work = *overlap.work;
     for (const bool wrote : {true, false}) {
       if (!wrote && !access.writes()) continue;
-      for (const auto& range : wrote ? work.writes : work.reads) {
-        if (meet(address, bytes, range)) report_overlap(overlap, nullptr, access, lanes, address, bytes);
-      }
+      if (const auto at = meeting(address, bytes, wrote ? work.writes : work.reads))
+        report_overlap(overlap, nullptr, access, lanes, *at, 1);
     }
     if (work.global == nullptr) continue;
     bool found = false;
-    work.global->visit(address, bytes, [&](const Access& earlier, uint32_t common, uint64_t sector) {
+    work.global->visit(address, bytes, access.writes(), [&](const Access& earlier, uint32_t common, uint64_t sector) {
       if (found || (!earlier.writes() && !access.writes())) return;
       if (earlier.proxy == ProxyKind::tensor_map) return;
       if (earlier.reach == Reach::gpu && access.reach == Reach::gpu) return;
@@ -209,8 +238,9 @@ void Checker::State::stream_copy(const emulator::StreamCopyEvent& event) {
   meet_earlier(event.order);
   if (!order_ || !order_->known) return;
   const emulator::StreamOrder order = *order_;
-  for (const EarlierWork& work : earlier_) {
+  for (EarlierWork& work : earlier_) {
     if (comes_after(order, work)) continue;
+    if (work.proved && !event.writes.empty()) unknown.insert(kReadsUnknown);
     bool reported = false;
     const auto report = [&](const Access* earlier, uint64_t address, uint32_t bytes) {
       if (std::exchange(reported, true)) return;
@@ -238,17 +268,18 @@ void Checker::State::stream_copy(const emulator::StreamCopyEvent& event) {
         if (range.bytes == 0) continue;
         for (const bool wrote : {true, false}) {
           if (!wrote && !writes) continue;
-          for (const auto& other : wrote ? work.writes : work.reads) {
-            if (meet(range.address, range.bytes, other)) report(nullptr, std::max(range.address, other.address), 1);
-          }
+          if (const auto at = meeting(range.address, range.bytes, wrote ? work.writes : work.reads))
+            report(nullptr, *at, 1);
         }
         if (work.global == nullptr) continue;
-        work.global->visit(range.address, range.bytes, [&](const Access& earlier, uint32_t common, uint64_t sector) {
-          if (reported || (!earlier.writes() && !writes) || earlier.proxy == ProxyKind::tensor_map) return;
-          const auto first = static_cast<unsigned>(std::countr_zero(common));
-          if (sector + first - work.parameters.address < work.parameters.bytes) return;
-          report(&earlier, sector + first, static_cast<uint32_t>(std::countr_one(common >> first)));
-        });
+        work.global->visit(range.address, range.bytes, writes,
+                           [&](const Access& earlier, uint32_t common, uint64_t sector) {
+                             if (reported || (!earlier.writes() && !writes) || earlier.proxy == ProxyKind::tensor_map)
+                               return;
+                             const auto first = static_cast<unsigned>(std::countr_zero(common));
+                             if (sector + first - work.parameters.address < work.parameters.bytes) return;
+                             report(&earlier, sector + first, static_cast<uint32_t>(std::countr_one(common >> first)));
+                           });
       }
     }
   }

@@ -60,8 +60,16 @@ bool Seen::join(const Seen& other) {
   if (!lanes_ && !other.lanes_) {
     if (other.ahead_ == 0 && other.base_ <= base_) return false;
     if (ahead_ == 0 && base_ <= other.base_) {
-      const bool changed = !(*this == other);
+      const bool changed = other.base_ > base_ || (other.ahead_ != 0 && other.later_ > base_);
       *this = other;
+      return changed;
+    }
+    if (ahead_ == other.ahead_ || other.ahead_ == 0) {
+      const Time base = std::max(base_, other.base_), later = std::max(later_, other.later_);
+      const bool changed = base != base_ || later != later_;
+      base_ = base;
+      later_ = later;
+      if (later_ <= base_) ahead_ = later_ = 0;
       return changed;
     }
   }
@@ -135,6 +143,14 @@ void Clock::join(const Clock& other) {
     }
   }
   if (missing == 0 && !newer) return;
+  if (missing == 0 && entries_.use_count() == 1) {
+    mine = 0;
+    for (const Entry& entry : theirs) {
+      while ((*entries_)[mine].timeline < entry.timeline) ++mine;
+      (*entries_)[mine].seen.join(entry.seen);
+    }
+    return;
+  }
   auto merged = std::make_shared<Entries>();
   merged->reserve(entries_->size() + missing);
   mine = 0;

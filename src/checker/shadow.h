@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "checker/clock.h"
+#include "emulator/observer.h"
 
-/// Shadow memory: the last accesses to every byte, and whether a new one is ordered after them. Knows nothing of the
-/// emulator; the unit tests drive it directly.
+/// Shadow memory: the last accesses to every byte, and whether a new one is ordered after them. Of the emulator it
+/// knows the plain structures of its events; the unit tests drive it directly.
 namespace ptxbench::checker {
 
 enum class AccessKind : uint8_t {
@@ -109,9 +111,12 @@ class Shadow {
   /// Checks an access to [address, address + bytes) against what is known and remembers it. `access.bytes` is ignored;
   /// with a lane_shift, byte 0 of the range belongs to lane access.first_lane.
   void touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step = Step::both);
-  /// Calls use(access, its bytes inside the range, address of their sector) for all that is remembered of a range.
+  /// The same for the many parts of one operation, each with all its lanes.
+  void touch(const Context& context, const Access& access, std::span<const emulator::ByteRange> ranges);
+  /// Calls use(access, its bytes inside the range, address of their sector) for what is remembered of a range; without
+  /// `reads` only for accesses that write.
   using Visit = std::function<void(const Access&, uint32_t, uint64_t)>;
-  void visit(uint64_t address, uint64_t bytes, const Visit& use) const;
+  void visit(uint64_t address, uint64_t bytes, bool reads, const Visit& use);
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
   /// Bytes of shadow state; the caller bounds it.
@@ -123,35 +128,81 @@ class Shadow {
   /// Accesses of which none races with another, whatever orders them: plain reads; reductions; strong accesses that all
   /// see each other as strong. Thousands of them may meet in one place, and a new one is not compared with its own
   /// kind.
+  template <class Record>
   struct Crowd {
     uint64_t kind = kMixed;
-    std::vector<Access> accesses;
+    std::vector<Record> records;
     size_t full = 0;  ///< when to look again for accesses that need not be kept
   };
   static constexpr uint64_t kMixed = 0;  ///< everything else
+  static constexpr uint64_t kReads = 1, kReductions = 2;
   struct Sector {
     static constexpr unsigned kInline = 2;
     Access accesses[kInline];
-    std::unique_ptr<std::vector<Crowd>> more;
+    std::unique_ptr<std::vector<Crowd<Access>>> more;
     uint8_t count = 0;  ///< of the inline ones
   };
+  /// An access by all its lanes to whole sectors of a page: what copies and tensor cores do, in kilobytes at a time.
+  struct Wide {
+    Access access;
+    uint64_t sectors = 0;
+  };
   static constexpr unsigned kPageSectors = 64;
+  static constexpr uint64_t kPageBytes = uint64_t{kSectorBytes} * kPageSectors;
   struct Page {
-    Sector sectors[kPageSectors];
+    std::vector<Crowd<Wide>> wide;
+    uint64_t fine = 0;  ///< sectors that remember accesses of their own
+    std::unique_ptr<Sector[]> sectors;
+  };
+  /// Weak reads of global memory that nobody has written so far in this launch: nothing to compare, and most of them
+  /// never will be. They become pages when somebody writes nearby.
+  struct LoggedRead {
+    Access access;
+    uint64_t address = 0;
+    uint32_t bytes = 0, count = 1;  ///< `count` parts of `bytes` bytes, `stride` bytes from one to the next
+    uint64_t stride = 0;
+  };
+  static constexpr uint64_t kRegionBytes = uint64_t{2} << 20;
+  static constexpr size_t kLogged = 1u << 15;  ///< of one region, before its pages take over
+  struct Region {
+    bool exact = false;  ///< its pages know everything
+    std::vector<LoggedRead> reads;
+    std::vector<bool> read_sectors;  ///< where the reads are, once somebody has asked
   };
 
-  void touch_sector(const Context& context, const Access& access, Sector& sector, uint64_t address, Step step);
+  /// False: the access is to be treated by pages.
+  bool log_read(const Access& access, uint64_t address, uint32_t bytes, uint32_t count, uint64_t stride, Step step);
+  /// From now on the pages of these bytes know everything.
+  void make_exact(uint64_t address, uint64_t bytes);
+  void visit_logged(uint64_t address, uint64_t bytes, const Visit& use);
+  static void visit_page(const Page& page, uint64_t page_address, uint64_t address, uint64_t end, const Visit& use);
+  /// Without a context nothing is compared: the accesses are remembered beside what is there.
+  void touch_pages(const Context* context, Access access, uint64_t address, uint64_t bytes, Step step);
+  void touch_sector(const Context* context, const Access& access, Page& page, unsigned sector, uint64_t page_address,
+                    Step step);
+  void touch_sectors(const Context* context, const Access& access, Page& page, uint64_t sectors, uint64_t page_address,
+                     Step step);
+  /// Compares with all that one sector remembers for itself, and drops what needs no longer be kept.
+  void visit_sector(const Context& context, const Access& access, Sector& sector, uint64_t kind, uint64_t address,
+                    Step step);
   /// Returns true if `earlier` needs no longer be kept for the bytes that both touch.
   bool check(const Context& context, const Access& earlier, const Access& later, uint64_t address, bool silent);
   bool ordered(const Context& context, const Access& earlier, const Access& later, uint32_t bytes) const;
   /// True if whatever conflicts with `earlier` conflicts with `later` too, which is ordered after it. A strong access
   /// is no race with strong ones that race with the weak access before it.
   bool stands_for(const Context& context, const Access& earlier, const Access& later) const;
-  Sector& sector_at(uint64_t address);
+  Page& page_at(uint64_t address);
   static uint64_t crowd_of(const Access& access, const Position& position);
-  void remember(Sector& sector, const Access& access, uint64_t kind);
+  void remember(Page& page, unsigned sector, const Access& access, uint64_t kind);
+  void remember(Page& page, const Wide& wide, uint64_t kind);
+  /// The crowd of a kind, made if there is none.
+  template <class Record>
+  Crowd<Record>& crowd_in(std::vector<Crowd<Record>>& crowds, uint64_t kind);
+  template <class Record>
+  void join(Crowd<Record>& crowd, const Record& record);
   /// Drops accesses for which later ones of the same threads stand: what is ordered after those is ordered after these.
-  void thin_out(Crowd& crowd) const;
+  template <class Record>
+  void thin_out(Crowd<Record>& crowd) const;
 
   ShadowSpace space_;
   const std::vector<Operation>& operations_;
@@ -160,6 +211,7 @@ class Shadow {
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_page_number_ = ~0ull;
   Page* last_page_ = nullptr;
+  std::unordered_map<uint64_t, Region> regions_;
   size_t overflow_bytes_ = 0;
   size_t crowd_;
 };

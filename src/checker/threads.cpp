@@ -31,10 +31,21 @@ Knowledge WarpThreads::publish(uint32_t lanes) {
   }
   all.seen.advance(timeline_, lanes, now_);
   ++now_;
+  ++changes_;
   return all;
 }
 
+const Knowledge& WarpThreads::publish_whole(uint64_t& state) {
+  if (published_at_ != changes_) {
+    published_ = publish(kAllLanes);
+    published_at_ = changes_;
+  }
+  state = changes_;
+  return published_;
+}
+
 void WarpThreads::acquire(uint32_t lanes, const Knowledge& news, bool together) {
+  ++changes_;
   split(lanes);
   size_t home = classes_.size();
   for (size_t i = 0; i < classes_.size();) {
@@ -90,6 +101,7 @@ void WarpThreads::fence_proxy(uint32_t lanes, bool shared, bool global) {
     if (global) cover(k.fenced_global_own, k.fenced_global_any);
   });
   ++now_;
+  ++changes_;
 }
 
 void WarpThreads::fence(uint32_t lanes, Reach reach) {

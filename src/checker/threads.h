@@ -29,11 +29,15 @@ class WarpThreads {
   /// Epoch of what happens now.
   Time now() const { return now_; }
   /// Epoch of one access; the next one has another, so that an instruction is told from its repetition.
-  Time take() { return now_++; }
+  Time take() {
+    ++changes_;
+    return now_++;
+  }
 
   /// Calls use(class) for each class that has some of `lanes`; none of them has other lanes then.
   template <class Use>
   void for_each_class(uint32_t lanes, const Use& use) {
+    ++changes_;
     split(lanes);
     for (size_t i = 0; i < classes_.size(); ++i) {
       if ((classes_[i].lanes & lanes) != 0) use(classes_[i]);
@@ -49,6 +53,8 @@ class WarpThreads {
 
   /// What `lanes` know together, their own accesses so far included. Their later accesses belong to another epoch.
   Knowledge publish(uint32_t lanes);
+  /// The same for the whole warp, and which of its states that was: while it does nothing else, both stay as they are.
+  const Knowledge& publish_whole(uint64_t& state);
   /// `lanes` learn `news`. With `together` they have met, so that they know the same from now on.
   void acquire(uint32_t lanes, const Knowledge& news, bool together);
   /// `lanes` have seen `timeline` up to `time`.
@@ -62,6 +68,8 @@ class WarpThreads {
   void split(uint32_t lanes);
   Timeline timeline_;
   Time now_ = 1;
+  uint64_t changes_ = 1, published_at_ = 0;  ///< changes_ when published_ was made
+  Knowledge published_;
   std::vector<LaneClass> classes_;
 };
 

@@ -12,6 +12,7 @@ void AsyncEngine::reset(bool eager, bool random, uint64_t seed) {
   generator_.seed(seed);
   pending_.clear();
   mbarriers.clear();
+  last_id_ = 0;
 }
 
 std::shared_ptr<AsyncOperation> AsyncEngine::submit(Cluster& cluster, std::function<void(Cluster&)> execute) {

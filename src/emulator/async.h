@@ -49,6 +49,7 @@ class AsyncEngine {
   void reset(bool eager, bool random, uint64_t seed);
   bool eager() const { return eager_; }
   uint64_t next_id() { return ++last_id_; }
+  uint64_t issued() const { return last_id_; }  ///< since the cluster started
   /// Takes the operation; runs it at once under the eager policy.
   std::shared_ptr<AsyncOperation> submit(Cluster& cluster, std::function<void(Cluster&)> execute);
   /// The same for an operation whose id the caller took from next_id() beforehand and whose reads are separable.

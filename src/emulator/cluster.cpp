@@ -61,6 +61,7 @@ bool pass_warp_barriers(Warp& warp, const Fragment& waiting, uint32_t wanted) {
       observer->on_barrier(event);
     }
   }
+  if (warp.touches != nullptr && together == warp.live) warp.touches->shared.warp_met(warp.index);
   for (Fragment& f : warp.fragments) {
     if (!takes_part(f)) continue;
     if (f.pc->full == &guard_handler) {
@@ -250,6 +251,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
   cluster.tensor_core_macs = cluster.legacy_mma_macs = cluster.tma_bytes = 0;
   cluster.fault.reset();
   cluster.live_warps = static_cast<uint32_t>(cluster.warps.size());
+  if (cluster.touches != nullptr) cluster.touches->shared.start(launch.shared_bytes, launch.warps_per_cta);
   cluster.async.reset(launch.completion == CompletionPolicy::eager, launch.completion == CompletionPolicy::random,
                       launch.seed + index);
   for (uint32_t rank = 0; rank < launch.ctas_per_cluster; ++rank) {
@@ -297,6 +299,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
       warp.registers_per_thread = launch.registers_per_thread;
       warp.block_counts = cluster.block_counts.data();
       warp.guard_counts = cluster.guard_counts.data();
+      warp.touches = cluster.touches;
       warp.allocation_cache = AllocationCache{};
       cta.warps.push_back(&warp);
       Frame* frame = warp.push_frame(*launch.kernel, 0);

@@ -79,6 +79,7 @@ struct LaunchReport {
   std::shared_ptr<const ptx::Module> module;  ///< for reading counts
   uint64_t tensor_core_macs = 0;              ///< multiply-adds by wgmma
   uint64_t legacy_mma_macs = 0;               ///< multiply-adds by mma.sync
+  uint64_t asynchronous = 0;                  ///< asynchronous operations issued; 0: completion policies do not matter
   uint64_t tma_bytes = 0;                     ///< bytes moved by tensor copies, loads and stores
   std::vector<std::string> approximate;       ///< executed instructions whose results only approximate the hardware's
 };

@@ -22,9 +22,10 @@ class Runner {
   }
 
   /// One worker. What it throws (memory exhausted by the kernel's demands, above all) ends the launch, not the process.
-  void work() noexcept {
+  /// `touches`: null unless the launch is to be proved free of races.
+  void work(Touches* touches) noexcept {
     try {
-      serve();
+      serve(touches);
     } catch (const std::exception& reason) {
       std::lock_guard lock(mutex_);
       if (!totals_.fault) {
@@ -42,7 +43,7 @@ class Runner {
   LaunchTotals totals() { return std::move(totals_); }
 
  private:
-  void serve() {
+  void serve(Touches* touches) {
     std::list<std::unique_ptr<Cluster>> resident;
     std::vector<std::unique_ptr<Cluster>> spare;
     bool all_stuck = true;
@@ -59,6 +60,9 @@ class Runner {
             cluster = std::move(spare.back());
             spare.pop_back();
           }
+          // Clusters that need each other at the same time hand data over: no case for a proof.
+          if (touches != nullptr && !resident.empty()) give_up_proof();
+          cluster->touches = touches;
           start_cluster(*cluster, launch_, index);
           resident.push_back(std::move(cluster));
           took = true;
@@ -75,6 +79,9 @@ class Runner {
         }
         if (status == ClusterStatus::finished) {
           account(**it);
+          if (touches != nullptr && !(touches->shared.close(0) && touches->global.memory() <= kTouchBytes)) {
+            give_up_proof();
+          }
           spare.push_back(std::move(*it));
           it = resident.erase(it);
           in_flight_.fetch_sub(1, std::memory_order_relaxed);
@@ -99,6 +106,13 @@ class Runner {
     for (auto& cluster : resident) account_locked(*cluster, false);
     --active_;
     changed_.notify_all();
+  }
+
+  /// Shadow of global memory that one worker may fill before the proof is given up.
+  static constexpr size_t kTouchBytes = size_t{2} << 30;
+  void give_up_proof() {
+    launch_.unproven.store(true);
+    launch_.stopped.store(true);
   }
 
   bool can_take() const {
@@ -131,6 +145,7 @@ class Runner {
     totals_.tensor_core_macs += cluster.tensor_core_macs;
     totals_.legacy_mma_macs += cluster.legacy_mma_macs;
     totals_.tma_bytes += cluster.tma_bytes;
+    totals_.asynchronous += cluster.async.issued();
     if (finished) ++totals_.clusters_run;
   }
 
@@ -189,14 +204,23 @@ class Runner {
 
 }  // namespace
 
-LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident) {
+LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident,
+                          bool proving) {
   const uint64_t total = indices.empty() ? launch.clusters : indices.size();
   threads = static_cast<unsigned>(std::clamp<uint64_t>(std::min<uint64_t>(threads, total), 1, std::max(1u, resident)));
   Runner runner(launch, indices, threads, std::max(1u, resident));
+  launch.touches.clear();
+  for (unsigned t = 0; proving && t < threads; ++t) launch.touches.push_back(std::make_unique<Touches>(launch.undo));
+  const auto touches = [&](unsigned t) { return proving ? launch.touches[t].get() : nullptr; };
   std::vector<std::thread> workers;
-  for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&] { runner.work(); });
-  runner.work();
+  for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&, t] { runner.work(touches(t)); });
+  runner.work(touches(0));
   for (auto& worker : workers) worker.join();
+  for (size_t i = 0; i < launch.touches.size() && !launch.unproven; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!GlobalTouches::disjoint(launch.touches[i]->global, launch.touches[j]->global)) launch.unproven.store(true);
+    }
+  }
   return runner.totals();
 }
 

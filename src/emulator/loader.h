@@ -15,6 +15,10 @@ struct DeviceOptions;
 Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module> module, std::string name, uint32_t id,
                                               AddressSpace& memory, const DeviceOptions& options);
 
+/// `program` decoded for launches without an observer whose accesses are recorded in Warp::touches: on first use
+/// (thread safe), and good as long as `program` is. It has the same sites and counters.
+const Program& touching_program(Program& program);
+
 /// Shared memory of one kernel: offsets (from the CTA's base, reserved KiB included) of every shared variable the
 /// kernel can reach, and the bytes of the static ones.
 struct SharedLayout {

@@ -253,6 +253,131 @@ std::string describe_address(const Launch& launch, Space space, uint64_t address
   }
 }
 
+// --- proofs by touches
+
+void give_up_proof(Warp& warp) {
+  Launch& launch = *warp.cluster->launch;
+  launch.unproven.store(true, std::memory_order_relaxed);
+  launch.stopped.store(true, std::memory_order_relaxed);
+}
+
+namespace {
+
+uint32_t first_thread(const Warp& warp) {
+  return warp.cluster->index * warp.cluster->launch->threads_per_cta + warp.index * kLanes + 1;
+}
+
+enum class Place : uint8_t { shared, global, other };
+
+Place place_of(const Warp& warp, uint64_t host) {
+  if (host - reinterpret_cast<uint64_t>(warp.cta->shared) < warp.cta->shared_bytes) return Place::shared;
+  return host - kGlobalWindow < kGlobalWindowBytes ? Place::global : Place::other;
+}
+
+TouchKind kind_of(const MemoryOp& op) {
+  return op.kind == AccessKind::read    ? TouchKind::read
+         : op.kind == AccessKind::write ? TouchKind::write
+                                        : TouchKind::atomic;
+}
+
+/// Neither can be written by a kernel.
+bool is_constant(const MemoryOp& op) { return op.space == StateSpace::const_ || op.space == StateSpace::param; }
+
+uint32_t shared_offset(const Warp& warp, uint64_t host) {
+  return static_cast<uint32_t>(host - reinterpret_cast<uint64_t>(warp.cta->shared));
+}
+
+/// Atomics are strong among each other if they have one size and reach each other.
+bool agree(Warp& warp, const MemoryOp& op, Place place) {
+  uint32_t& known = warp.touches->atomic_bytes[place == Place::shared ? 0 : 1];
+  if (known == 0) known = op.element_bytes;
+  const bool reaches = place == Place::shared || op.scope == Scope::gpu || op.scope == Scope::sys;
+  return known == op.element_bytes && reaches;
+}
+
+}  // namespace
+
+void touch_row(Warp& warp, const std::byte* first, uint32_t bytes, const MemoryOp& op) {
+  if (is_constant(op)) return;
+  const auto host = reinterpret_cast<uint64_t>(first);
+  const Place place = place_of(warp, host);
+  const TouchKind kind = kind_of(op);
+  bool fine = true;
+  if (place == Place::shared) {
+    fine = warp.touches->shared.row(warp.index, shared_offset(warp, host),
+                                    static_cast<unsigned>(std::countr_zero(bytes)), kind);
+  } else if (place == Place::global) {
+    // The non-coherent path must not see what anybody writes, the same thread included.
+    const uint32_t thread = op.proxy == Proxy::read_only ? GlobalTouches::kMany : first_thread(warp);
+    fine = warp.touches->global.range(host, bytes, kLanes, thread, kind);
+  }
+  if (!fine) give_up_proof(warp);
+}
+
+void touch_one(Warp& warp, const std::byte* at, uint32_t bytes, const MemoryOp& op) {
+  if (is_constant(op)) return;
+  const auto host = reinterpret_cast<uint64_t>(at);
+  const Place place = place_of(warp, host);
+  const TouchKind kind = kind_of(op);
+  const bool alone = std::has_single_bit(warp.mask);
+  const auto lane = static_cast<unsigned>(std::countr_zero(warp.mask));
+  bool fine = alone || kind != TouchKind::write;
+  if (place == Place::shared) {
+    const uint32_t offset = shared_offset(warp, host);
+    fine = fine && (alone ? warp.touches->shared.lane(warp.index, lane, offset, bytes, kind)
+                          : warp.touches->shared.broadcast(warp.index, offset, bytes, kind));
+    if (kind == TouchKind::atomic) fine = fine && agree(warp, op, place);
+  } else if (place == Place::global) {
+    uint32_t thread = alone && op.proxy != Proxy::read_only ? first_thread(warp) + lane : GlobalTouches::kMany;
+    if (kind == TouchKind::atomic) thread = GlobalTouches::kAtomics;
+    fine = fine && warp.touches->global.range(host, bytes, 1, thread, kind);
+    if (kind == TouchKind::atomic) fine = fine && agree(warp, op, place);
+  } else {
+    fine = true;
+  }
+  if (!fine) give_up_proof(warp);
+}
+
+void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const MemoryOp& op) {
+  if (is_constant(op)) return;
+  const TouchKind kind = kind_of(op);
+  if (warp.mask == kFullMask && kind != TouchKind::atomic && std::has_single_bit(bytes)) {
+    const uint64_t first = pointers.host[0];
+    uint64_t apart = 0, different = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      apart |= pointers.host[lane] ^ (first + uint64_t{lane} * bytes);
+      different |= pointers.host[lane] ^ first;
+    }
+    // In a row that begins in one space all of it lies there: spaces have gaps between them.
+    if (apart == 0) return touch_row(warp, pointers.at<std::byte>(0), bytes, op);
+    if (different == 0) return touch_one(warp, pointers.at<std::byte>(0), bytes, op);
+  }
+  const uint32_t thread = first_thread(warp);
+  bool fine = true;
+  for (uint32_t rest = warp.mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
+    const uint64_t host = pointers.host[lane];
+    switch (const Place place = place_of(warp, host); place) {
+      case Place::shared:
+        fine = warp.touches->shared.lane(warp.index, lane, shared_offset(warp, host), bytes, kind) && fine;
+        if (kind == TouchKind::atomic) fine = fine && agree(warp, op, place);
+        break;
+      case Place::global: {
+        uint32_t owner = op.proxy == Proxy::read_only ? GlobalTouches::kMany : thread + lane;
+        if (kind == TouchKind::atomic) {
+          owner = GlobalTouches::kAtomics;
+          fine = fine && agree(warp, op, place);
+        }
+        fine = warp.touches->global.range(host, bytes, 1, owner, kind) && fine;
+        break;
+      }
+      case Place::other:
+        break;
+    }
+  }
+  if (!fine) give_up_proof(warp);
+}
+
 namespace {
 
 /// Whether a lane's store would leave its bytes as they are. Bytes that cannot be stored to count as changed.

@@ -56,6 +56,15 @@ Located locate(ptx::StateSpace space, uint64_t address);
 /// Writes "buffer + offset" for people: `shared + 0x40 of CTA rank 1`, `tensor A + 1024 (of 4096 bytes)`, ...
 std::string describe_address(const Launch& launch, Space space, uint64_t address);
 
+// Tells Warp::touches, which must not be null, about an access whose addresses have been resolved.
+/// Lane l of the whole warp touches `bytes` bytes at first + l * bytes.
+void touch_row(Warp& warp, const std::byte* first, uint32_t bytes, const MemoryOp& op);
+/// All active lanes touch the same bytes.
+void touch_one(Warp& warp, const std::byte* at, uint32_t bytes, const MemoryOp& op);
+void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const MemoryOp& op);
+/// The proof has failed: the launch ends soon and is taken back.
+void give_up_proof(Warp& warp);
+
 /// Lanes of one store that write to bytes which another of `lanes` writes too, with another value: same(a, b) compares
 /// what two lanes store. All are aligned to their size, so that two lanes' bytes are the same ones or disjoint.
 template <class Same>

@@ -224,6 +224,12 @@ class Observer {
   virtual void on_launch_end(const LaunchEvent&) {}
   /// Never during a launch.
   virtual void on_stream_copy(const StreamCopyEvent&) {}
+  /// Asked before a launch begins: is it enough to learn that nothing in it can race, and what it wrote, if that can be
+  /// shown at the speed of a launch that nobody watches? Then on_proved comes instead of the launch's other events.
+  virtual bool accepts_proof(const LaunchEvent&) { return false; }
+  /// No two threads of the launch touched the same bytes, one of them writing, without a barrier of their CTA between
+  /// them, other than by atomics that reach each other. `written`: all global bytes that were written, in no order.
+  virtual void on_proved(const LaunchEvent&, std::span<const ByteRange> /*written*/) {}
   virtual void on_access(const AccessEvent&) {}
   virtual void on_registers(const RegisterEvent&) {}
   virtual void on_fence(const FenceEvent&) {}

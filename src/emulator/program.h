@@ -128,6 +128,7 @@ inline constexpr uint64_t kFunctionPointerTag = 0x0000'0f00'0000'0000ull;
 struct Program {
   uint32_t id = 0;
   bool observed = false;            ///< decoded for an observer
+  bool touching = false;            ///< decoded for launches that are proved free of races (touches.h)
   bool exact_tensor_cores = false;  ///< DeviceOptions::exact_tensor_cores
   std::string name;
   std::shared_ptr<const ptx::Module> module;
@@ -146,6 +147,9 @@ struct Program {
   uint32_t counters = 0;                               ///< number of block counters
   uint32_t guard_counters = 0;
   std::vector<uint64_t> allocations;  ///< device memory to free with the module
+  /// The same program for launches that are proved free of races, see touching_program().
+  std::unique_ptr<Program> touching_twin;
+  std::once_flag touching_once;
 };
 
 }  // namespace ptxbench::emulator

@@ -13,6 +13,7 @@
 #include "emulator/async.h"
 #include "emulator/device.h"
 #include "emulator/program.h"
+#include "emulator/touches.h"
 
 /// Run-time state: a launch runs clusters; a cluster interleaves the warps of its CTAs on one thread.
 namespace ptxbench::emulator {
@@ -90,6 +91,7 @@ struct Warp {
   Frame* frame = nullptr;
   uint64_t* block_counts = nullptr;  ///< pairs (warps, lanes) per block counter
   uint64_t* guard_counts = nullptr;
+  Touches* touches = nullptr;                            ///< during a launch that is to be proved free of races
   alignas(64) std::array<uint32_t, kLanes> lane_mask{};  ///< mask, one word per lane, 0 or ~0
 
   Stop stop = Stop::none;
@@ -205,7 +207,8 @@ struct ClusterBarrier {
 
 struct Cluster {
   Launch* launch = nullptr;
-  uint32_t index = 0;  ///< linear in grid
+  Touches* touches = nullptr;  ///< of the host thread that runs the cluster
+  uint32_t index = 0;          ///< linear in grid
   uint32_t id[3]{};
   std::vector<Cta> ctas;
   std::vector<Warp> warps;
@@ -260,7 +263,11 @@ struct Launch {
   std::atomic<uint64_t> instructions{0};
   std::atomic<uint64_t> global_progress{0};
   std::atomic<bool> stopped{false};
+  std::atomic<bool> unproven{false};  ///< a proof by touches has failed
   const std::function<void(std::string_view)>* print = nullptr;
+  /// Touches are recorded, by host thread; empty if nothing is to be proved.
+  std::vector<std::unique_ptr<Touches>> touches;
+  UndoLog undo;
 };
 
 inline void Warp::side_effect() { ++cluster->progress; }

@@ -170,6 +170,7 @@ const Inst* atomic(Warp& warp, const Inst& inst) {
   LanePointers pointers;
   if (!resolve_lanes(warp, inst, op, pointers, op.elements > 1 ? op.bytes : op.element_bytes)) return nullptr;
   observe_access(warp, inst, op);
+  if (warp.touches != nullptr) touch_lanes(warp, pointers, op.bytes, op);
   const unsigned bits = type_bits(op.type);
   bool changed = false;
   uint64_t hash = reinterpret_cast<uint64_t>(&inst);

@@ -1,4 +1,5 @@
 #include "emulator/isa/engine.h"
+#include "emulator/memory_access.h"
 
 /// bar and barrier (PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"): the sixteen
 /// named barriers of a CTA. They count threads in whole warps: a warp's 32 are added once every live lane of it has
@@ -33,8 +34,20 @@ void count_warp(CtaBarrier& barrier, const Warp& warp) {
   barrier.count += kLanes;
 }
 
+uint32_t exited_warps(const Cta& cta) {
+  uint32_t exited = 0;
+  for (const Warp* warp : cta.warps) exited |= warp->live == 0 ? 1u << warp->index : 0;
+  return exited;
+}
+
 bool complete_if_full(Cta& cta, CtaBarrier& barrier) {
   if (!barrier.active || barrier.count == 0 || barrier.count < expected_threads(cta, barrier)) return false;
+  if (Touches* touches = cta.warps.front()->touches; touches != nullptr) {
+    // Who arrives waits as well in launches that are proved; a barrier of some warps only is no order to rely on.
+    const uint32_t exited = exited_warps(cta);
+    const uint32_t all = kFullMask >> (kLanes - cta.warps.size());
+    if ((barrier.counted | exited) == all && !touches->shared.close(exited)) give_up_proof(*cta.warps.front());
+  }
   ++barrier.generation;
   barrier.last_popc = barrier.red_popc;
   barrier.last_and = barrier.red_and;

@@ -62,6 +62,7 @@ const Inst* exit_lanes(Warp& warp, const Inst& inst, uint32_t lanes) {
     observer->on_exit(agent_of(warp, lanes), site_of(warp, inst));
   warp.side_effect();
   warp.live &= ~lanes;
+  if (warp.touches != nullptr && warp.live != 0 && !warp.touches->shared.lanes_leave(warp.index)) give_up_proof(warp);
   const uint32_t rest = warp.mask & ~lanes;
   if (rest == 0) warp.remove_current_fragment();
   warp.drop_lanes(lanes);

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "emulator/isa/control.h"
 #include "emulator/isa/half_float.h"
+#include "emulator/memory_access.h"
 
 namespace ptxbench::emulator {
 namespace {
@@ -37,6 +39,9 @@ struct Run {
   int32_t broadcast_low = 0, broadcast_high = 0, row_low = 0, row_high = 0;
   uint32_t addend_slot = 0;
   std::vector<MultiplyAdd> elements;  // the plain handler reads `first` where this struct begins
+  // What the loads touch, for Warp::touches: distances of rows from row_low, and bytes [begin, end) from broadcast_low.
+  std::vector<uint32_t> rows;
+  std::vector<std::pair<uint32_t, uint32_t>> broadcasts;
 };
 
 static_assert(std::is_standard_layout_v<Run> && offsetof(Run, first) == 0);
@@ -47,6 +52,17 @@ bool inside(const Warp& warp, uint32_t address, int32_t low, int32_t high) {
   return address % 4 == 0 && uint64_t{begin} + static_cast<uint32_t>(high - low) <= warp.shared_span;
 }
 
+/// The same bytes as the loads one by one.
+bool touch_run(Warp& warp, const Run& run, uint32_t broadcast_address, uint32_t row_address) {
+  SharedTouches& shared = warp.touches->shared;
+  const uint32_t own = warp.cta->rank << kCtaRankShift;
+  bool fine = shared.read_rows(warp.index, row_address + static_cast<uint32_t>(run.row_low) - own, run.rows);
+  const uint32_t base = broadcast_address + static_cast<uint32_t>(run.broadcast_low) - own;
+  for (const auto& [begin, end] : run.broadcasts)
+    fine = shared.broadcast(warp.index, base + begin, end - begin, TouchKind::read) && fine;
+  return fine;
+}
+
 const Inst* run_multiply_adds(Warp& warp, const Inst& inst) {
   const Run& run = *static_cast<const Run*>(inst.extra);
   const uint32_t broadcast_address = *warp.slot<const uint32_t>(run.broadcast_address);
@@ -55,6 +71,7 @@ const Inst* run_multiply_adds(Warp& warp, const Inst& inst) {
       !inside(warp, row_address, run.row_low, run.row_high)) [[unlikely]] {
     return run.plain(warp, inst);
   }
+  if (warp.touches != nullptr && !touch_run(warp, run, broadcast_address, row_address)) give_up_proof(warp);
   // Register and offset add up modulo 2^32: the sum is an address, its parts need not be.
   const std::byte* broadcast_base = warp.shared_origin + (broadcast_address + static_cast<uint32_t>(run.broadcast_low));
   const std::byte* row_base = warp.shared_origin + (row_address + static_cast<uint32_t>(run.row_low));
@@ -134,9 +151,20 @@ class Fuser {
     }
     const size_t count = run.elements.size();
     if (count == 0) return 1;
+    std::vector<uint32_t> words;
     for (MultiplyAdd& element : run.elements) {
       element.broadcast_offset -= static_cast<uint32_t>(run.broadcast_low);
       element.row_offset -= static_cast<uint32_t>(run.row_low);
+      words.push_back(element.broadcast_offset);
+      run.rows.push_back(element.row_offset);
+    }
+    std::sort(words.begin(), words.end());
+    for (const uint32_t word : words) {
+      if (run.broadcasts.empty() || word > run.broadcasts.back().second) {
+        run.broadcasts.emplace_back(word, word + 4);
+      } else {
+        run.broadcasts.back().second = word + 4;
+      }
     }
     run.broadcast_address = decoder_.register_slot(broadcast_address).offset;
     run.row_address = decoder_.register_slot(row_address).offset;

@@ -49,6 +49,17 @@ bool find_rows(Warp& warp, const Inst& inst, const MatrixOp& op, std::array<std:
   return true;
 }
 
+/// Tells Warp::touches. Which threads touch a row depends on the instruction's shape: several do.
+void touch(Warp& warp, const MatrixOp& op, const std::array<std::byte*, 32>& rows) {
+  bool fine = true;
+  for (unsigned lane = 0; lane < op.count * kRows; ++lane) {
+    const auto offset = static_cast<uint32_t>(rows[lane] - warp.cta->shared);
+    const TouchKind kind = op.store ? TouchKind::write : TouchKind::read;
+    fine = warp.touches->shared.broadcast(warp.index, offset, kRowBytes, kind) && fine;
+  }
+  if (!fine) give_up_proof(warp);
+}
+
 void observe(Warp& warp, const Inst& inst, const MatrixOp& op) {
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
@@ -79,6 +90,7 @@ const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
+  if (warp.touches != nullptr) touch(warp, op, rows);
   observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
     ldmatrix_b16(&rows[m * kRows], op.transpose, warp.slot<uint32_t>(op.registers[m]));
@@ -90,6 +102,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MatrixOp*>(inst.extra);
   std::array<std::byte*, 32> rows{};
   if (!find_rows(warp, inst, op, rows)) return nullptr;
+  if (warp.touches != nullptr) touch(warp, op, rows);
   observe(warp, inst, op);
   for (unsigned m = 0; m < op.count; ++m) {
     stmatrix_b16(warp.slot<uint32_t>(op.registers[m]), op.transpose, &rows[m * kRows]);

@@ -48,12 +48,22 @@ bool is_per_thread(Warp& warp, const MemoryOp& op) {
          (op.space == StateSpace::generic && lane_address(warp, op, 0) - kLocalWindow < kSmallWindowBytes);
 }
 
+/// Lane l touches op.bytes bytes at first + l * op.stride.
+void touch_strided(Warp& warp, const MemoryOp& op, const std::byte* first) {
+  if (op.stride == op.bytes) return touch_row(warp, first, op.bytes, op);
+  LanePointers pointers;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    pointers.host[lane] = reinterpret_cast<uint64_t>(first) + lane * static_cast<uint64_t>(op.stride);
+  touch_lanes(warp, pointers, op.bytes, op);
+}
+
 template <class Memory, class Register, bool Masked>
 const Inst* load(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
   if (op.address.shape == Shape::uniform && !is_per_thread(warp, op)) {
     const std::byte* from = resolve_uniform(warp, inst, op, lane_address(warp, op, 0), op.bytes, op.bytes);
     if (from == nullptr) return nullptr;
+    if (warp.touches != nullptr) touch_one(warp, from, op.bytes, op);
     for (unsigned e = 0; e < op.elements; ++e) {
       Memory value;
       std::memcpy(&value, from + e * sizeof(Memory), sizeof value);
@@ -73,6 +83,7 @@ const Inst* load(Warp& warp, const Inst& inst) {
     }
   } else if (uint64_t first = 0; !Masked && resolve_strided(warp, op, first)) {
     const auto* from = reinterpret_cast<const std::byte*>(first);
+    if (warp.touches != nullptr) touch_strided(warp, op, from);
     if (sizeof(Memory) == sizeof(Register) && op.stride == sizeof(Memory)) {
       std::memcpy(warp.slot<Register>(op.data[0].offset), from, sizeof(Register) * kLanes);
     } else {
@@ -88,6 +99,7 @@ const Inst* load(Warp& warp, const Inst& inst) {
   } else {
     LanePointers pointers;
     if (!resolve_lanes(warp, inst, op, pointers)) return nullptr;
+    if (warp.touches != nullptr) touch_lanes(warp, pointers, op.bytes, op);
     if (!Masked && sizeof(Memory) == sizeof(Register) && op.elements == 1 && consecutive<Memory>(pointers)) {
       std::memcpy(warp.slot<Register>(op.data[0].offset), pointers.at<std::byte>(0), sizeof(Register) * kLanes);
     } else {
@@ -116,6 +128,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
   if (uint64_t first = 0; !Masked && sizeof(Memory) == sizeof(Register) && op.stride == sizeof(Memory) &&
                           op.elements == 1 && op.data[0].shape == Shape::vector && resolve_strided(warp, op, first)) {
+    if (warp.touches != nullptr) touch_row(warp, reinterpret_cast<const std::byte*>(first), op.bytes, op);
     warp.side_effect();
     ++warp.cta->shared_version;
     std::memcpy(reinterpret_cast<std::byte*>(first), warp.slot<Register>(op.data[0].offset), sizeof(Register) * kLanes);
@@ -123,6 +136,7 @@ const Inst* store(Warp& warp, const Inst& inst) {
   }
   LanePointers pointers;
   if (!resolve_lanes(warp, inst, op, pointers)) return nullptr;
+  if (warp.touches != nullptr) touch_lanes(warp, pointers, op.bytes, op);
   warp.side_effect();
   ++warp.cta->shared_version;
   const bool plain =
@@ -156,12 +170,13 @@ std::byte* own_shared(Warp& warp, uint32_t address, uint32_t bytes) {
   return inside && address % sizeof(T) == 0 ? warp.shared_origin + address : nullptr;
 }
 
-template <class T, bool UniformResult>
+template <class T, bool UniformResult, bool Touch>
 const Inst* load_shared_broadcast(Warp& warp, const Inst& inst) {
   const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
   const std::byte* from = own_shared<T>(warp, address, sizeof(T));
   if (from == nullptr) [[unlikely]]
     return load<T, T, false>(warp, inst);
+  if constexpr (Touch) touch_one(warp, from, sizeof(T), *static_cast<const MemoryOp*>(inst.extra));
   T value;
   std::memcpy(&value, from, sizeof value);
   T* out = warp.slot<T>(inst.dst);
@@ -173,36 +188,53 @@ const Inst* load_shared_broadcast(Warp& warp, const Inst& inst) {
   return &inst + 1;
 }
 
-template <class T>
+template <class T, bool Touch>
 const Inst* load_shared_row(Warp& warp, const Inst& inst) {
   const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
   const std::byte* from = own_shared<T>(warp, address, sizeof(T) * kLanes);
   if (from == nullptr) [[unlikely]]
     return load<T, T, false>(warp, inst);
+  if constexpr (Touch) touch_row(warp, from, sizeof(T), *static_cast<const MemoryOp*>(inst.extra));
   std::memcpy(warp.slot<T>(inst.dst), from, sizeof(T) * kLanes);
   return &inst + 1;
 }
 
-template <class T>
+template <class T, bool Touch>
 const Inst* store_shared_row(Warp& warp, const Inst& inst) {
   const uint32_t address = *warp.slot<uint32_t>(inst.src[0]) + static_cast<uint32_t>(inst.imm);
   std::byte* to = own_shared<T>(warp, address, sizeof(T) * kLanes);
   if (to == nullptr) [[unlikely]]
     return store<T, T, false>(warp, inst);
+  if constexpr (Touch) touch_row(warp, to, sizeof(T), *static_cast<const MemoryOp*>(inst.extra));
   warp.side_effect();
   ++warp.cta->shared_version;
   std::memcpy(to, warp.slot<T>(inst.dst), sizeof(T) * kLanes);
   return &inst + 1;
 }
 
-template <class T>
+template <class T, bool Touch>
 Handler short_path(const MemoryOp& op, bool is_load) {
   const bool row = op.address.shape == Shape::vector && op.stride == sizeof(T);
   if (is_load && op.address.shape == Shape::uniform) {
-    return op.data[0].shape == Shape::uniform ? &load_shared_broadcast<T, true> : &load_shared_broadcast<T, false>;
+    return op.data[0].shape == Shape::uniform ? &load_shared_broadcast<T, true, Touch>
+                                              : &load_shared_broadcast<T, false, Touch>;
   }
   if (!row || op.data[0].shape != Shape::vector) return nullptr;
-  return is_load ? &load_shared_row<T> : &store_shared_row<T>;
+  return is_load ? &load_shared_row<T, Touch> : &store_shared_row<T, Touch>;
+}
+
+template <bool Touch>
+Handler short_path(const MemoryOp& op, bool is_load, unsigned bits) {
+  switch (bits) {
+    case 16:
+      return short_path<uint16_t, Touch>(op, is_load);
+    case 32:
+      return short_path<uint32_t, Touch>(op, is_load);
+    case 64:
+      return short_path<uint64_t, Touch>(op, is_load);
+    default:
+      return nullptr;
+  }
 }
 
 /// 128-bit registers are two u64[32] planes.
@@ -211,6 +243,7 @@ const Inst* move_b128(Warp& warp, const Inst& inst) {
   const auto& op = *static_cast<const MemoryOp*>(inst.extra);
   LanePointers pointers;
   if (!resolve_lanes(warp, inst, op, pointers)) return nullptr;
+  if (warp.touches != nullptr) touch_lanes(warp, pointers, op.bytes, op);
   uint64_t* planes = warp.slot<uint64_t>(op.data[0].offset);
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if (Masked && warp.lane_mask[lane] == 0) continue;
@@ -326,10 +359,8 @@ void bind_access(Decoder& decoder, const ptx::Instruction& instruction, bool is_
   const bool own_shared_space = op.space == StateSpace::shared || op.space == StateSpace::shared_cta;
   if (own_shared_space && op.address_bits == 32 && op.elements == 1 && op.semantics == Semantics::weak &&
       bits == register_bits) {
-    const Handler quick = bits == 32   ? short_path<uint32_t>(op, is_load)
-                          : bits == 64 ? short_path<uint64_t>(op, is_load)
-                          : bits == 16 ? short_path<uint16_t>(op, is_load)
-                                       : nullptr;
+    const Handler quick =
+        decoder.program().touching ? short_path<true>(op, is_load, bits) : short_path<false>(op, is_load, bits);
     if (quick != nullptr) handlers.full = quick;
   }
   Inst& inst = decoder.emit(handlers);

@@ -397,6 +397,11 @@ const Inst* warp_barrier(Warp& warp, const Inst& inst) {
     warp.fragment().at_warp_barrier = true;
     return nullptr;
   }
+  if (warp.touches != nullptr) {
+    for_each_group(warp, members, [&](uint32_t group, uint32_t) {
+      if (group == warp.live) warp.touches->shared.warp_met(warp.index);
+    });
+  }
   if (Observer* observer = warp.cluster->launch->observer) {
     for_each_group(warp, members, [&](uint32_t group, uint32_t) {
       BarrierEvent event;

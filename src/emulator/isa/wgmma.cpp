@@ -86,10 +86,15 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   const uint64_t base = uint64_t{warp.cta->rank} << kCtaRankShift;
-  std::vector<ByteRange> reads, writes, fragments;
+  // A main loop issues the same few operations again and again.
+  thread_local OperandRangeCache known_ranges;
+  thread_local std::vector<ByteRange> reads;
+  reads.clear();
   AsyncIssueEvent event;
   auto add = [&](const Operand& operand, unsigned index) {
-    for (const SharedRange& range : operand_ranges(operand.set())) reads.push_back({base + range.address, range.bytes});
+    uint32_t pattern = 0;
+    const auto ranges = known_ranges.get(operand.set(), &pattern);
+    for (const SharedRange& range : ranges) reads.push_back({base + pattern + range.address, range.bytes});
     const MatrixDescriptor descriptor = MatrixDescriptor::decode(operand.descriptor);
     const uint32_t line = line_bytes(descriptor.swizzle);
     AsyncIssueEvent::TileLayout& layout = event.layout[index];
@@ -103,14 +108,9 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
     layout.k = operand.k;
     layout.element_bytes = operand.element_bytes;
   };
-  if (op.shape.a_in_registers) {
-    for (const uint32_t offset : op.a) fragments.push_back({offset, 4});
-  } else {
-    add(operand_a(op.shape, issued.step.a_descriptor), 0);
-  }
+  if (!op.shape.a_in_registers) add(operand_a(op.shape, issued.step.a_descriptor), 0);
   event.a_reads = static_cast<uint32_t>(reads.size());
   add(operand_b(op.shape, issued.step.b_descriptor), 1);
-  for (const uint32_t offset : op.d) writes.push_back({offset, 4});
   event.id = issued.id;
   event.agent = agent_of(warp, kFullMask);
   event.site = site_of(warp, inst);
@@ -120,8 +120,8 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   event.source_space = Space::shared;
   event.destination_space = Space::registers;
   event.reads = reads;
-  event.writes = writes;
-  event.register_reads = fragments;
+  event.writes = op.d_ranges;
+  event.register_reads = op.a_ranges;
   event.accumulates = issued.step.scale_d;
   observer->on_async_issue(event);
 }
@@ -342,6 +342,10 @@ void bind_multiply(Decoder& decoder, const ptx::Instruction& instruction) {
   if (op.d.size() != op.shape.d_registers()) throw std::runtime_error("a D fragment of the wrong size");
   if (!is_integer(op.shape.a_type) && !is_fp8(op.shape.a_type) && !decoder.program().exact_tensor_cores) {
     decoder.approximate();
+  }
+  for (const uint32_t offset : op.d) op.d_ranges.push_back({offset, 4});
+  if (op.shape.a_in_registers) {
+    for (const uint32_t offset : op.a) op.a_ranges.push_back({offset, 4});
   }
   decoder.emit({&multiply, &masked}).extra = decoder.keep(std::move(op));
 }

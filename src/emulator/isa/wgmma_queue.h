@@ -23,7 +23,8 @@ struct WgmmaOp {
   ValueOperand a_descriptor, b_descriptor, scale_d;
   std::vector<uint32_t> d;  ///< register offsets in fragment order
   std::vector<uint32_t> sorted_d;
-  std::array<uint32_t, 4> a{};  ///< register offsets of an A fragment
+  std::vector<ByteRange> d_ranges, a_ranges;  ///< the same registers for AsyncIssueEvent
+  std::array<uint32_t, 4> a{};                ///< register offsets of an A fragment
   bool same_accumulators(const WgmmaOp& other) const { return shape == other.shape && d == other.d; }
   bool touches(const WgmmaOp& other) const;
 };

@@ -148,6 +148,12 @@ int main(int argc, char** argv) {
     if (right) cudaEventRecord(event, first);
     if (right) cudaStreamWaitEvent(second, event);
     cudaMemcpyAsync(pinned, a, kBytes, cudaMemcpyDeviceToHost, second);
+  } else if (is("legacy_stream_not_waited_for")) {
+    // Without memory that the host sees, and with one stream only, the first kernel need not be watched.
+    cudaFreeHost(pinned);
+    fill<<<kGrid, kBlock>>>(a, 3);
+    if (right) cudaDeviceSynchronize();
+    copy<<<kGrid, kBlock, 0, first>>>(a, b);
   } else if (is("halves")) {
     fill<<<2, kBlock, 0, first>>>(a, 3);
     fill<<<2, kBlock, 0, second>>>(a + 2 * kThreads, 3);

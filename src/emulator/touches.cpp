@@ -1,0 +1,406 @@
+#include "emulator/touches.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "emulator/address_space.h"
+#include "ptx/names.h"
+
+namespace ptxbench::emulator {
+
+// --- which kernels
+
+namespace {
+
+/// Arithmetic, control, ordinary accesses and what orders threads of a CTA. Everything that is not named here works on
+/// memory in a way of its own, or might: such kernels are for the observer.
+bool is_ordinary(const ptx::Instruction& instruction) {
+  using ptx::Mod;
+  using ptx::Op;
+  switch (instruction.op) {
+    case Op::abs:
+    case Op::activemask:
+    case Op::add:
+    case Op::addc:
+    case Op::and_:
+    case Op::bar_warp_sync:
+    case Op::bfe:
+    case Op::bfi:
+    case Op::bfind:
+    case Op::bmsk:
+    case Op::bra:
+    case Op::brev:
+    case Op::brx_idx:
+    case Op::call:
+    case Op::clz:
+    case Op::cnot:
+    case Op::copysign:
+    case Op::cos:
+    case Op::createpolicy:
+    case Op::cvt:
+    case Op::cvt_pack:
+    case Op::cvta:
+    case Op::div:
+    case Op::dp2a:
+    case Op::dp4a:
+    case Op::elect_sync:
+    case Op::ex2:
+    case Op::exit:
+    case Op::fence:
+    case Op::fma:
+    case Op::fns:
+    case Op::isspacep:
+    case Op::ld:
+    case Op::ldmatrix:
+    case Op::lg2:
+    case Op::lop3:
+    case Op::mad:
+    case Op::mad24:
+    case Op::madc:
+    case Op::match_sync:
+    case Op::max:
+    case Op::membar:
+    case Op::min:
+    case Op::mma:
+    case Op::mov:
+    case Op::movmatrix:
+    case Op::mul:
+    case Op::mul24:
+    case Op::nanosleep:
+    case Op::neg:
+    case Op::not_:
+    case Op::or_:
+    case Op::popc:
+    case Op::prefetch:
+    case Op::prefetchu:
+    case Op::prmt:
+    case Op::rcp:
+    case Op::redux_sync:
+    case Op::rem:
+    case Op::ret:
+    case Op::rsqrt:
+    case Op::sad:
+    case Op::selp:
+    case Op::set:
+    case Op::setp:
+    case Op::shf:
+    case Op::shfl_sync:
+    case Op::shl:
+    case Op::shr:
+    case Op::sin:
+    case Op::slct:
+    case Op::sqrt:
+    case Op::st:
+    case Op::stmatrix:
+    case Op::sub:
+    case Op::subc:
+    case Op::szext:
+    case Op::tanh:
+    case Op::testp:
+    case Op::trap:
+    case Op::vote_sync:
+    case Op::xor_:
+      return true;
+    case Op::bar:
+    case Op::barrier:
+      return !instruction.has(Mod::arrive);  // those that only arrive go on before the others have come
+    case Op::atom:
+    case Op::red:
+      // One size of atomics in one place is morally strong in its scope; wider scopes than the CTA are checked there.
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Atomics, and loads of what others may be writing.
+bool depends_on_order(const ptx::Instruction& instruction) {
+  using ptx::Mod;
+  using ptx::Op;
+  if (instruction.op == Op::atom || instruction.op == Op::red) return true;
+  return instruction.op == Op::ld && (instruction.has(Mod::volatile_) || instruction.has(Mod::relaxed) ||
+                                      instruction.has(Mod::acquire) || instruction.has(Mod::mmio));
+}
+
+}  // namespace
+
+Provable provable(const Program& program, uint32_t kernel) {
+  std::set<uint32_t> seen;
+  std::vector<uint32_t> todo{kernel};
+  bool ordered = false;
+  while (!todo.empty()) {
+    const uint32_t f = todo.back();
+    todo.pop_back();
+    if (!seen.insert(f).second) continue;
+    const FunctionCode* code = program.functions[f].get();
+    if (code == nullptr) {
+      // Of the device runtime's functions only the one that ends the kernel leaves nothing behind.
+      if (program.module->functions[f].name != "__assertfail") return Provable::no;
+      continue;
+    }
+    if (code->calls_indirectly) return Provable::no;
+    for (const ptx::Instruction& instruction : code->source->instructions) {
+      if (!is_ordinary(instruction)) return Provable::no;
+      ordered = ordered || depends_on_order(instruction);
+    }
+    todo.insert(todo.end(), code->callees.begin(), code->callees.end());
+  }
+  return ordered ? Provable::serially : Provable::yes;
+}
+
+// --- shared memory
+
+void SharedTouches::start(uint32_t shared_bytes, unsigned warps) {
+  rows_ = (shared_bytes + kRowBytes - 1) / kRowBytes;
+  count_ = warps;
+  atomics_ = earlier_ = false;
+  warps_.assign(warps, {});
+  words_.assign(size_t{warps} * kSets * rows_, 0);
+  codes_.assign(size_t{warps} * rows_, kNone);
+  all_.assign(size_t{3} * rows_, 0);
+}
+
+bool SharedTouches::read_rows(unsigned warp, uint32_t offset, const std::vector<uint32_t>& rows) {
+  uint32_t *read = words(warp, kRead), *written = words(warp, kWritten), *atomic = words(warp, kAtomic);
+  uint8_t* codes = codes_.data() + size_t{warp} * rows_;
+  bool fine = true;
+  for (const uint32_t distance : rows) {
+    const uint32_t at = offset + distance, row = at / kRowBytes;
+    if (at % kRowBytes != 0 || (written[row] | atomic[row]) != 0) {
+      fine = this->row(warp, at, 2, TouchKind::read) && fine;
+      continue;
+    }
+    const uint8_t code = code_of(0, 2, 0), known = codes[row];
+    codes[row] = known == kNone || known == code ? code : kMixed;
+    read[row] = ~0u;
+    WarpRows& range = warps_[warp];
+    range.low = row < range.low ? row : range.low;
+    range.high = row >= range.high ? row + 1 : range.high;
+  }
+  return fine;
+}
+
+void SharedTouches::warp_met(unsigned warp) {
+  WarpRows& rows = warps_[warp];
+  if (rows.low >= rows.high) return;
+  earlier_ = true;
+  for (unsigned set = 0; set < 3; ++set) {
+    uint32_t* now = words(warp, static_cast<Set>(set));
+    uint32_t* earlier = words(warp, static_cast<Set>(set + kEarlierRead));
+    for (uint32_t row = rows.low; row < rows.high; ++row) {
+      earlier[row] |= now[row];
+      now[row] = 0;
+    }
+  }
+  std::memset(codes_.data() + size_t{warp} * rows_ + rows.low, kNone, rows.high - rows.low);
+  rows.earlier_low = std::min(rows.earlier_low, rows.low);
+  rows.earlier_high = std::max(rows.earlier_high, rows.high);
+  rows.low = ~0u;
+  rows.high = 0;
+}
+
+bool SharedTouches::close(uint32_t exited) {
+  uint32_t* __restrict all_read = all_.data();
+  uint32_t* __restrict all_written = all_.data() + rows_;
+  uint32_t* __restrict all_atomic = all_.data() + size_t{2} * rows_;
+  uint32_t lowest = ~0u, highest = 0, clash = 0;
+  for (unsigned w = 0; w < count_; ++w) {
+    // What the warp did before it last met belongs to the same interval.
+    if (earlier_) warp_met(w);
+    WarpRows& rows = warps_[w];
+    const uint32_t low = earlier_ ? rows.earlier_low : rows.low, high = earlier_ ? rows.earlier_high : rows.high;
+    if (low >= high) continue;
+    const uint32_t* __restrict read = words(w, earlier_ ? kEarlierRead : kRead);
+    const uint32_t* __restrict written = words(w, earlier_ ? kEarlierWritten : kWritten);
+    const uint32_t* __restrict atomic = words(w, earlier_ ? kEarlierAtomic : kAtomic);
+    for (uint32_t row = low; row < high; ++row) {
+      clash |= written[row] & (all_read[row] | all_written[row]);
+      clash |= read[row] & all_written[row];
+      all_read[row] |= read[row];
+      all_written[row] |= written[row];
+    }
+    if (atomics_) {
+      for (uint32_t row = low; row < high; ++row) all_atomic[row] |= atomic[row];
+    }
+    lowest = std::min(lowest, low);
+    highest = std::max(highest, high);
+    if ((exited >> w & 1) != 0) continue;
+    for (const Set set :
+         earlier_ ? std::array{kEarlierRead, kEarlierWritten, kEarlierAtomic} : std::array{kRead, kWritten, kAtomic}) {
+      if (set % 3 == kAtomic && !atomics_) continue;
+      std::memset(words(w, set) + low, 0, size_t{high - low} * sizeof(uint32_t));
+    }
+    if (!earlier_) std::memset(codes_.data() + size_t{w} * rows_ + low, kNone, high - low);
+    rows = {};
+  }
+  if (lowest >= highest) return true;
+  if (atomics_) {
+    // Within a warp the accesses themselves were compared; here any other warp's count, its own too: that is rare, and
+    // errs on the safe side.
+    for (uint32_t row = lowest; row < highest; ++row) clash |= all_atomic[row] & (all_read[row] | all_written[row]);
+  }
+  for (uint32_t* all : {all_read, all_written, all_atomic})
+    std::memset(all + lowest, 0, size_t{highest - lowest} * sizeof(uint32_t));
+  return clash == 0;
+}
+
+// --- global memory
+
+void UndoLog::save(uint64_t page) {
+  const std::lock_guard lock(mutex_);
+  auto& copy = pages_[page];
+  if (copy != nullptr) return;
+  copy = std::make_unique<std::array<std::byte, kPageBytes>>();
+  std::memcpy(copy->data(), host_pointer(page * kPageBytes), kPageBytes);
+}
+
+void UndoLog::restore() {
+  for (const auto& [page, copy] : pages_) std::memcpy(host_pointer(page * kPageBytes), copy->data(), kPageBytes);
+  pages_.clear();
+}
+
+void GlobalTouches::Page::split(unsigned to) {
+  const uint32_t count = units(), times = 1u << (shift - to);
+  auto finer = std::make_unique<uint32_t[]>(size_t{2} * count * times);
+  for (uint32_t i = 0; i < 2 * count; ++i) std::fill_n(finer.get() + size_t{i} * times, times, owners[i]);
+  owners = std::move(finer);
+  many *= times;
+  shift = static_cast<uint8_t>(to);
+}
+
+GlobalTouches::Page& GlobalTouches::page_of(uint64_t number, unsigned shift) {
+  const uint64_t chunk = number / kChunkPages;
+  auto& [known, pages] = recent_[chunk % recent_.size()];
+  if (pages == nullptr || known != chunk) {
+    auto& owned = chunks_[chunk];
+    if (owned == nullptr) {
+      owned = std::make_unique<Chunk>();
+      memory_ += sizeof(Chunk);
+    }
+    known = chunk;
+    pages = owned.get();
+  }
+  Page& page = pages->pages[number % kChunkPages];
+  const size_t before = page.owners == nullptr ? 0 : 2 * sizeof(uint32_t) * page.units();
+  if (page.owners == nullptr) {
+    page.shift = static_cast<uint8_t>(std::min(shift, 2u));
+    page.owners = std::make_unique<uint32_t[]>(size_t{2} * page.units());
+  } else if (shift < page.shift) {
+    page.split(shift);
+  } else {
+    return page;
+  }
+  memory_ += 2 * sizeof(uint32_t) * page.units() - before;
+  return page;
+}
+
+namespace {
+
+/// Unit i belongs to thread first + (i >> step); kMany and kAtomics are as they are.
+template <bool Fixed>
+uint32_t owner_of(uint32_t first, uint32_t i, unsigned step) {
+  return Fixed ? first : first + (i >> step);
+}
+
+/// Of several threads that count as one none is the same as the one before.
+bool is_other(uint32_t known, uint32_t owner) {
+  return known != 0 && (known != owner || owner == GlobalTouches::kMany);
+}
+
+template <bool Fixed>
+bool write_units(uint32_t* __restrict read, uint32_t* __restrict written, uint32_t count, uint32_t first,
+                 unsigned step) {
+  uint32_t clash = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t owner = owner_of<Fixed>(first, i, step);
+    clash |= is_other(written[i], owner) ? 1u : 0u;
+    clash |= is_other(read[i], owner) ? 1u : 0u;
+    written[i] = owner;
+  }
+  return clash == 0;
+}
+
+/// Adds to `many` the units that have become kMany.
+template <bool Fixed>
+void read_units(uint32_t* __restrict read, uint32_t count, uint32_t first, unsigned step, uint32_t& many) {
+  uint32_t became = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t owner = owner_of<Fixed>(first, i, step), known = read[i];
+    const uint32_t now = known == 0 || known == owner ? owner : GlobalTouches::kMany;
+    became += now == GlobalTouches::kMany && known != GlobalTouches::kMany ? 1u : 0u;
+    read[i] = now;
+  }
+  many += became;
+}
+
+template <bool Fixed>
+bool written_by_others(const uint32_t* written, uint32_t count, uint32_t first, unsigned step) {
+  uint32_t clash = 0;
+  for (uint32_t i = 0; i < count; ++i) clash |= is_other(written[i], owner_of<Fixed>(first, i, step)) ? 1u : 0u;
+  return clash != 0;
+}
+
+}  // namespace
+
+bool GlobalTouches::range(uint64_t address, uint32_t bytes, uint32_t threads, uint32_t first, TouchKind kind) {
+  const auto element = static_cast<unsigned>(std::countr_zero(bytes));
+  if (!std::has_single_bit(bytes)) return false;
+  const bool fixed = first == kMany || first == kAtomics;
+  bool fine = true;
+  uint32_t thread = first;
+  for (uint64_t at = address, end = address + uint64_t{bytes} * threads; at < end;) {
+    const uint64_t number = at / UndoLog::kPageBytes;
+    const uint64_t stop = std::min(end, (number + 1) * UndoLog::kPageBytes);
+    Page& page = page_of(number, element);
+    // Accesses are naturally aligned, so that no element crosses pages.
+    const auto begin = static_cast<uint32_t>((at % UndoLog::kPageBytes) >> page.shift);
+    const auto count = static_cast<uint32_t>((stop - at) >> page.shift);
+    uint32_t *read = page.read() + begin, *written = page.written() + begin;
+    const unsigned step = element - page.shift;
+    if (kind != TouchKind::read) {
+      if (!page.saved) undo_.save(number);
+      page.saved = true;
+      fine = (fixed ? write_units<true>(read, written, count, thread, step)
+                    : write_units<false>(read, written, count, thread, step)) &&
+             fine;
+    } else if (!page.settled()) {
+      if (fixed) {
+        read_units<true>(read, count, thread, step, page.many);
+      } else {
+        read_units<false>(read, count, thread, step, page.many);
+      }
+      if (page.saved) {
+        fine = !(fixed ? written_by_others<true>(written, count, thread, step)
+                       : written_by_others<false>(written, count, thread, step)) &&
+               fine;
+      }
+    }
+    if (!fixed) thread += static_cast<uint32_t>((stop - at) >> element);
+    at = stop;
+  }
+  return fine;
+}
+
+bool GlobalTouches::disjoint(const GlobalTouches& a, const GlobalTouches& b) {
+  for (const auto& [number, chunk] : a.chunks_) {
+    const auto found = b.chunks_.find(number);
+    if (found == b.chunks_.end()) continue;
+    for (uint32_t p = 0; p < kChunkPages; ++p) {
+      const Page &one = chunk->pages[p], &other = found->second->pages[p];
+      if (one.owners == nullptr || other.owners == nullptr || (!one.saved && !other.saved)) continue;
+      const unsigned shift = std::min(one.shift, other.shift);
+      for (uint32_t i = 0; i < UndoLog::kPageBytes >> shift; ++i) {
+        const size_t mine = i >> (one.shift - shift), theirs = i >> (other.shift - shift);
+        const uint32_t my_write = one.written()[mine], their_write = other.written()[theirs];
+        const bool read = one.read()[mine] != 0 || other.read()[theirs] != 0;
+        if (my_write == kAtomics && their_write == kAtomics && !read) continue;
+        if (my_write != 0 && (their_write | other.read()[theirs]) != 0) return false;
+        if (their_write != 0 && one.read()[mine] != 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace ptxbench::emulator

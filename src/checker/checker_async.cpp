@@ -269,7 +269,7 @@ void Checker::State::arrive_for_copies(Cluster& cluster, const emulator::Mbarrie
                       static_cast<Time>(issued->second));
     cluster.handed_over.insert({index, lane});
   }
-  barrier.arrivals[event.phase].join(news);
+  barrier.arrivals[event.phase].own.join(news);
 }
 
 void Checker::State::complete(Cluster& cluster, const emulator::MbarrierEvent& event, Mbarrier& barrier) {

@@ -107,6 +107,19 @@ struct Output {
   std::vector<Writer> writers;  ///< by element: the last thread that stored to it in this launch
 };
 
+/// What the arrivals of one phase hand on.
+struct Arrivals {
+  Knowledge own;    ///< of the barrier's CTA
+  Knowledge peers;  ///< of other CTAs, by arrivals whose scope reaches this one
+  Clock narrow;     ///< of other CTAs, by arrivals of CTA scope
+
+  void join(const Arrivals& other) {
+    own.join(other.own);
+    peers.join(other.peers);
+    narrow.join(other.narrow);
+  }
+};
+
 struct Mbarrier {
   bool live = false;
   Timeline timeline = 0;  ///< phases completed, over all initialisations
@@ -117,7 +130,7 @@ struct Mbarrier {
   uint32_t init_lanes = 0;
   uint32_t init_site = 0;
   bool init_reported = false;
-  std::map<uint64_t, Knowledge> arrivals;  ///< by phase
+  std::map<uint64_t, Arrivals> arrivals;  ///< by phase
   // The phase that is going on, as far as the transaction bytes tell.
   uint64_t ledger_phase = 0;
   int64_t expected = 0, completed = 0;

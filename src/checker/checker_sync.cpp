@@ -118,7 +118,17 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
       if (event.completed_by != 0) {
         arrive_for_copies(cluster, event, barrier);
       } else if (event.semantics != Semantics::relaxed) {
-        barrier.arrivals[event.phase].join(warp.publish(event.agent.lanes));
+        Arrivals& arrivals = barrier.arrivals[event.phase];
+        const Knowledge news = warp.publish(event.agent.lanes);
+        // PTX ISA, mbarrier.arrive: .cta reaches the threads of the arriving one's own CTA. Without a scope, remote
+        // arrivals are accepted practice.
+        if (rank_of(event.address) == event.agent.cta_rank) {
+          arrivals.own.join(news);
+        } else if (event.scope == Scope::cta) {
+          arrivals.narrow.join(news.seen);
+        } else {
+          arrivals.peers.join(news);
+        }
       }
       break;
     case MbarrierAction::expect_tx:
@@ -133,7 +143,14 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
     case MbarrierAction::wait_success: {
       Knowledge news;
       for (const auto& [phase, arrivals] : barrier.arrivals) {
-        if (phase < event.phase && event.semantics != Semantics::relaxed) news.join(arrivals);
+        if (phase >= event.phase || event.semantics == Semantics::relaxed) continue;
+        news.join(arrivals.own);
+        if (event.scope == Scope::cta) {
+          news.narrow.join(arrivals.peers.seen);
+        } else {
+          news.join(arrivals.peers);
+        }
+        news.narrow.join(arrivals.narrow);
       }
       news.seen.advance(barrier.timeline, kAllLanes, barrier.base + static_cast<Time>(event.phase));
       warp.acquire(event.agent.lanes, news, false);
@@ -142,7 +159,7 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
       // What the phases before the last one brought is known to whoever completed it, in all sane programs; keeping
       // two costs little and loses nothing there.
       while (barrier.arrivals.size() > 4) {
-        Knowledge oldest = std::move(barrier.arrivals.begin()->second);
+        Arrivals oldest = std::move(barrier.arrivals.begin()->second);
         barrier.arrivals.erase(barrier.arrivals.begin());
         barrier.arrivals.begin()->second.join(oldest);
       }

@@ -104,7 +104,7 @@ struct MbarrierEvent {
   int64_t bytes = 0;     ///< transaction bytes
   uint64_t phase = 0;    ///< phases completed before this event
   Semantics semantics{};
-  Scope scope{};
+  Scope scope{};              ///< none: the instruction names none
   uint64_t completed_by = 0;  ///< complete_tx: id of the asynchronous operation, 0 if a thread did it
 };
 

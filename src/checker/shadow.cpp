@@ -269,9 +269,8 @@ void Shadow::visit_logged(uint64_t address, uint64_t bytes, const Visit& use) {
       for (uint32_t i = 0; i < read.count; ++i) {
         const uint64_t from = std::max(address, read.address + i * read.stride);
         const uint64_t to = std::min(end, read.address + i * read.stride + read.bytes);
-        if (from >= to) continue;
-        const uint64_t sector = from / kSectorBytes * kSectorBytes;
-        use(read.access, sector_mask(sector, from, to), sector);
+        for (uint64_t sector = from / kSectorBytes * kSectorBytes; from < to && sector < to; sector += kSectorBytes)
+          use(read.access, sector_mask(sector, from, to), sector);
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "cuda_shim/host_process.h"
 #include "cuda_shim/program_check.h"
 #include "cuda_shim/server.h"
+#include "evaluation/check_key.h"
 #include "evaluation/evaluator.h"
 #include "selection.h"
 
@@ -45,6 +47,7 @@ struct Options {
   bool full = false;
   std::optional<unsigned> sample_clusters;
   double timeout_seconds = 0;
+  bool fresh = false;
 };
 
 constexpr std::array<std::string_view, 5> kFileEndings{".cu", ".cuh", ".ptx", ".md", ".txt"};
@@ -68,6 +71,47 @@ Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& ru
   return Watch::start(check, run.policy, std::move(print));
 }
 
+// --- reports of earlier checks
+
+/// What the report depends on besides its subject.
+std::vector<std::string> settings_of(const Options& options, const std::vector<PolicyRun>& runs) {
+  std::vector<std::string> settings;
+  settings.reserve(runs.size() + 2);
+  for (const PolicyRun& run : runs) {
+    settings.push_back(fmt::format("policy={} seed={}", static_cast<int>(run.policy), run.seed));
+  }
+  settings.push_back(fmt::format("pedantic={} threads={} budget={} full={}", options.check.pedantic,
+                                 options.check.threads, options.check.instruction_budget, options.full));
+  if (options.sample_clusters) settings.push_back(fmt::format("sample={}", *options.sample_clusters));
+  return settings;
+}
+
+/// Puts an earlier report with this key into `report`, or lets `make` do it and keeps the result. Storing is a help,
+/// not a condition: what stands in its way is told and the check goes on.
+Result<void> stored_or_made(const Options& options, const Result<check::CheckKey>& key, CheckReport& report,
+                            const std::function<Result<void>()>& make) {
+  const auto tell = [](std::string_view text) { fmt::print(stderr, "ptxbench: {}\n", text); };
+  auto store = check::StoredChecks::open();
+  if (!key || !store) {
+    tell(fmt::format("nothing is stored: {}", key ? store.error().message : key.error().message));
+    return make();
+  }
+  if (!options.fresh) {
+    std::string warning;
+    auto found = store->find(*key, warning);
+    if (!warning.empty()) tell(warning);
+    if (found) {
+      report = std::move(*found);
+      return {};
+    }
+  }
+  if (auto made = make(); !made) return made;
+  report.sort();
+  if (!check::StoredChecks::is_repeatable(report)) return {};
+  if (auto kept = store->keep(*key, report); !kept) tell(fmt::format("nothing is stored: {}", kept.error().message));
+  return {};
+}
+
 // --- one kernel of a PTX file
 
 Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
@@ -77,7 +121,9 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
   if (!text) return tl::unexpected<Error>(text.error());
   const auto description = launch::parse(*text, options.launch);
   if (!description) return tl::unexpected<Error>(description.error());
-  return check::check_launch(*ptx, options.file, *description, runs, options.check, report);
+  return stored_or_made(options, evaluation::check_key(*ptx, *text, settings_of(options, runs)), report, [&] {
+    return check::check_launch(*ptx, options.file, *description, runs, options.check, report);
+  });
 }
 
 // --- any CUDA program
@@ -120,6 +166,9 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
       finding.rule = diagnostic.rule;
       finding.message = diagnostic.message;
       finding.fix = diagnostic.remedy;
+      finding.kernel = diagnostic.kernel;
+      finding.host_call = diagnostic.call;
+      if (diagnostic.note) finding.severity = checker::Severity::note;
       (*watch)->add(std::move(finding));
     }
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
@@ -145,16 +194,14 @@ CheckFinding from_evaluation(const evaluation::Finding& found) {
   finding.location.line = found.place.line;
   finding.location.ptx_line = found.place.ptx_line;
   finding.location.instruction = found.place.instruction;
+  finding.output = found.place.output;
+  finding.host_call = found.place.host_call;
   return finding;
 }
 
-Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
-  const auto source = read_candidate(options.file, options.answer);
-  if (!source) return tl::unexpected<Error>(source.error());
-  const auto problems = find_problems(options.problem);
-  if (!problems) return tl::unexpected<Error>(problems.error());
-  auto evaluator = evaluation::Evaluator::create();
-  if (!evaluator) return tl::unexpected<Error>(evaluator.error());
+Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>& runs, const std::string& source,
+                           const std::vector<problem::Problem>& problems, evaluation::Evaluator& evaluator,
+                           CheckReport& report) {
   for (const PolicyRun& run : runs) {
     auto watch = start(options, run, [](std::string_view) {});
     if (!watch) return tl::unexpected<Error>(watch.error());
@@ -164,17 +211,37 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
     evaluate.sample_clusters = options.sample_clusters;
     evaluate.device = &(*watch)->device();
     evaluate.on_report = [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); };
-    const auto evaluation = (*evaluator)->evaluate(*source, *problems, evaluate);
+    const auto evaluation = evaluator.evaluate(source, problems, evaluate);
     if (!evaluation) return tl::unexpected<Error>(evaluation.error());
     for (const evaluation::Finding& found : evaluation->findings) {
       // What stopped a kernel came with its launch already.
       if (!(*watch)->has(found.rule, found.place.ptx_line)) (*watch)->add(from_evaluation(found));
+    }
+    for (const evaluation::Run& done : evaluation->runs) {
+      const bool compared = done.correctness != evaluation::Status::unknown;
+      if (!compared) (*watch)->add_unknown(fmt::format("whether the outputs are right: {}", done.reason));
+      if (done.execute == evaluation::Status::unknown) (*watch)->add_unknown(done.reason);
     }
     (*watch)->finish(report);
     // Nor is there more to see if it does not compile.
     if ((*watch)->same_under_all_policies()) break;
   }
   return {};
+}
+
+Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const auto source = read_candidate(options.file, options.answer);
+  if (!source) return tl::unexpected<Error>(source.error());
+  const auto problems = find_problems(options.problem);
+  if (!problems) return tl::unexpected<Error>(problems.error());
+  auto evaluator = evaluation::Evaluator::create();
+  if (!evaluator) return tl::unexpected<Error>(evaluator.error());
+  const auto make = [&] { return run_candidate(options, runs, *source, *problems, **evaluator, report); };
+  const auto compilation = (*evaluator)->compiler().compile(*source);
+  if (!compilation) return tl::unexpected<Error>(compilation.error());
+  if (!compilation->artifact) return make();  // it does not compile, which is quickly said again
+  return stored_or_made(options, evaluation::check_key(*compilation, *problems, settings_of(options, runs)), report,
+                        make);
 }
 
 // --- suppressions
@@ -279,6 +346,7 @@ void add_check(CLI::App& app, ExitCode& exit_code) {
       ->allow_extra_args(false);
   command->add_option("--axis", options->problem.axes, "Axis value, as M=256 (repeatable)")->allow_extra_args(false);
   command->add_flag("--answer", options->answer, "The file is a model's answer whatever its name");
+  command->add_flag("--fresh", options->fresh, "Run again even if the result of the same check is stored");
   command->add_flag("--full", options->full, "Run every cluster, however big the problem is");
   command->add_option("--sample-clusters", options->sample_clusters, "Clusters to run beside the corners of the grid");
   command->add_option("--launch", options->launch, "How to run a PTX file's kernel (TOML, docs/schemas.md)");

@@ -61,7 +61,7 @@ void print_fault(const emulator::Fault& fault, const std::string& kernel) {
 void print_diagnostics(const ShimReport& report) {
   for (const HostDiagnostic& diagnostic : report.diagnostics) {
     // The client has already said this one on the spot.
-    if (diagnostic.rule == "unsupported.host-call") continue;
+    if (diagnostic.rule == "unsupported.host-call" || diagnostic.note) continue;
     print_block(fmt::format("ptxbench: {}: ", diagnostic.rule), diagnostic.message);
     if (!diagnostic.remedy.empty()) print_block("  remedy: ", diagnostic.remedy);
   }

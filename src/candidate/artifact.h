@@ -17,6 +17,8 @@ struct Artifact {
   std::filesystem::path directory;
   std::filesystem::path source() const { return directory / "kernel.cu"; }
   std::filesystem::path library() const { return directory / "kernel.so"; }
+  /// What the library was linked from. Its addresses are relocations still, so that equal host code has equal bytes.
+  std::filesystem::path object() const { return directory / "kernel.o"; }
   std::filesystem::path ptx() const { return directory / "kernel.ptx"; }
   std::filesystem::path cubin() const { return directory / "kernel.cubin"; }
 };

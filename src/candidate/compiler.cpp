@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// Part of every artifact id: raise it when what is stored, or how it is made, changes.
-constexpr std::string_view kFormat = "ptxbench-artifact-1";
+constexpr std::string_view kFormat = "ptxbench-artifact-2";
 constexpr std::size_t kMaxLogBytes = 256 << 10;
 constexpr std::uint64_t kMaxOutputFile = std::uint64_t{512} << 20;
 
@@ -239,7 +239,7 @@ bool lean_headers_to_blame(const CompileReport& report, const fs::path&) {
   });
 }
 
-/// Compiles and links in `work`, which then holds kernel.so, kernel.ptx and kernel.cubin if that succeeded.
+/// Compiles and links in `work`, which then holds kernel.so, kernel.o, kernel.ptx and kernel.cubin if that succeeded.
 Result<CompileReport> Compiler::run(const fs::path& work, std::string_view source, const CompileOptions& options,
                                     HeaderSet headers, Clock::time_point deadline) const {
   CompileReport report;
@@ -342,7 +342,7 @@ Result<Compilation> Compiler::compile(std::string_view source, const CompileOpti
   std::vector<std::string> files = {"kernel.cu"};
   if (report->succeeded()) {
     const fs::path made = build->path() / (report->headers == HeaderSet::lean ? "lean" : "upstream");
-    for (const char* name : {"kernel.so", "kernel.ptx", "kernel.cubin"}) {
+    for (const char* name : {"kernel.so", "kernel.o", "kernel.ptx", "kernel.cubin"}) {
       std::error_code error;
       fs::copy_file(made / name, *work / name, error);
       if (error) return infrastructure_error("{}: {}", (*work / name).string(), error.message());

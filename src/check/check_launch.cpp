@@ -24,7 +24,11 @@ bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
     const auto launched = watch.device().launch(prepared.request());
     if (!launched) {
       CheckFinding refused;
-      refused.rule = "launch.refused";
+      refused.rule = launched.error().rule;
+      refused.kernel = watch.device()
+                           .module(prepared.request().function.module)
+                           ->functions[prepared.request().function.function]
+                           .name;
       refused.message = launched.error().message;
       watch.add(std::move(refused));
       return false;
@@ -59,8 +63,10 @@ Result<void> check_launch(std::string_view ptx, const std::string& name, const l
       if (!wrong) return tl::unexpected<Error>(wrong.error());
       for (const launch::OutputMismatch& one : *wrong) {
         CheckFinding finding;
-        finding.rule = "numeric.wrong-output";
+        finding.rule = "numeric.mismatch";
+        finding.kernel = device.module(*module)->functions[prepared->request().function.function].name;
         finding.message = one.text();
+        finding.output = one.argument;
         (*watch)->add(std::move(finding));
       }
     }

@@ -38,9 +38,21 @@ int rank(checker::Severity severity) {
   return severity == checker::Severity::error ? 0 : severity == checker::Severity::warning ? 1 : 2;
 }
 
-/// A kernel that stops, or wrong numbers, are what hazards lead to.
-bool is_consequence(const CheckFinding& finding) {
-  return finding.rule.starts_with("numeric.") || finding.rule == "sync.deadlock" || finding.rule == "memory.unwritten";
+bool is_numeric(const CheckFinding& finding) { return finding.rule.starts_with("numeric."); }
+
+/// A kernel that stops, and then wrong numbers, are what hazards lead to.
+int distance_from_cause(const CheckFinding& finding) {
+  if (is_numeric(finding)) return 2;
+  return finding.rule == "sync.deadlock" || finding.rule == "memory.unwritten" ? 1 : 0;
+}
+
+/// Whether a hazard of this kind can change results.
+bool may_spoil_numbers(const CheckFinding& finding) {
+  static constexpr std::string_view kFamilies[] = {"race.",  "proxy.",  "async.", "mbarrier.",
+                                                   "wgmma.", "memory.", "tma."};
+  return finding.severity == checker::Severity::error && !finding.suppressed && distance_from_cause(finding) == 0 &&
+         std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [&](std::string_view family) { return finding.rule.starts_with(family); });
 }
 
 base::Json sarif_location(const Location& location) {
@@ -115,7 +127,7 @@ Verdict CheckReport::verdict() const {
 
 void CheckReport::add(CheckFinding finding, const std::string& policy) {
   const auto key = [](const CheckFinding& one) {
-    return std::tuple(one.rule, one.kernel, one.location.ptx_line, one.other.ptx_line, one.has_other);
+    return std::tuple(one.rule, one.kernel, one.output, one.location.ptx_line, one.other.ptx_line, one.has_other);
   };
   const auto same =
       std::find_if(findings.begin(), findings.end(), [&](const CheckFinding& one) { return key(one) == key(finding); });
@@ -130,8 +142,13 @@ void CheckReport::add(CheckFinding finding, const std::string& policy) {
 
 void CheckReport::sort() {
   std::stable_sort(findings.begin(), findings.end(), [](const CheckFinding& a, const CheckFinding& b) {
-    return std::tuple(rank(a.severity), is_consequence(a)) < std::tuple(rank(b.severity), is_consequence(b));
+    return std::tuple(rank(a.severity), distance_from_cause(a)) < std::tuple(rank(b.severity), distance_from_cause(b));
   });
+  const auto cause = std::find_if(findings.begin(), findings.end(), may_spoil_numbers);
+  if (cause == findings.end()) return;
+  for (CheckFinding& finding : findings) {
+    if (is_numeric(finding)) finding.follows_from = cause->rule;
+  }
 }
 
 base::Json to_json(const CheckReport& report) {
@@ -143,11 +160,16 @@ base::Json to_json(const CheckReport& report) {
                           {"address", one.address},   {"occurrences", one.occurrences},
                           {"policies", one.policies}, {"suppressed", one.suppressed}};
     if (one.has_other) finding["other"] = location_json(one.other);
+    if (!one.host_call.empty()) finding["host_call"] = one.host_call;
+    if (!one.output.empty()) finding["output"] = one.output;
+    if (!one.follows_from.empty()) finding["follows_from"] = one.follows_from;
     findings.push_back(std::move(finding));
   }
   return {{"schema", CheckReport::kSchema},
           {"verdict", to_string(report.verdict())},
           {"findings", std::move(findings)},
+          {"stored", !report.stored_at.empty()},
+          {"stored_at", report.stored_at},
           {"findings_dropped", report.findings_dropped},
           {"fidelity",
            {{"policies", report.policies},
@@ -163,6 +185,102 @@ base::Json to_json(const CheckReport& report) {
           {"seconds", report.seconds}};
 }
 
+namespace {
+
+/// Members of a report read back; remembers whether one was missing or of another type.
+class Reader {
+ public:
+  template <class T>
+  T read(const base::Json& object, const char* name) {
+    const base::Json* member = object.is_object() ? base::optional_member(object, name) : nullptr;
+    if (member == nullptr) {
+      wrong_ = true;
+      return T{};
+    }
+    try {
+      return member->get<T>();
+    } catch (const base::Json::exception&) {
+      wrong_ = true;
+      return T{};
+    }
+  }
+  const base::Json& list(const base::Json& object, const char* name) {
+    static const base::Json kNone = base::Json::array();
+    const base::Json* member = object.is_object() ? base::optional_member(object, name) : nullptr;
+    if (member != nullptr && member->is_array()) return *member;
+    wrong_ = true;
+    return kNone;
+  }
+  bool wrong() const { return wrong_; }
+
+  Location location(const base::Json& json) {
+    Location location;
+    location.file = read<std::string>(json, "file");
+    location.line = read<uint32_t>(json, "line");
+    location.ptx_line = read<uint32_t>(json, "ptx_line");
+    location.instruction = read<std::string>(json, "instruction");
+    location.what = read<std::string>(json, "what");
+    location.thread = read<std::string>(json, "thread");
+    for (const base::Json& call : list(json, "stack")) {
+      location.called_from.emplace_back(read<std::string>(call, "file"), read<uint32_t>(call, "line"));
+    }
+    return location;
+  }
+
+  CheckFinding finding(const base::Json& json) {
+    CheckFinding finding;
+    finding.rule = read<std::string>(json, "rule");
+    const auto severity = read<std::string>(json, "severity");
+    finding.severity = severity == "error"     ? checker::Severity::error
+                       : severity == "warning" ? checker::Severity::warning
+                                               : checker::Severity::note;
+    wrong_ = wrong_ || severity != to_string(finding.severity);
+    finding.kernel = read<std::string>(json, "kernel");
+    finding.message = read<std::string>(json, "message");
+    finding.fix = read<std::string>(json, "fix");
+    finding.location = location(read<base::Json>(json, "location"));
+    finding.has_other = json.contains("other");
+    if (finding.has_other) finding.other = location(json["other"]);
+    finding.address = read<std::string>(json, "address");
+    if (json.contains("host_call")) finding.host_call = read<std::string>(json, "host_call");
+    if (json.contains("output")) finding.output = read<std::string>(json, "output");
+    if (json.contains("follows_from")) finding.follows_from = read<std::string>(json, "follows_from");
+    finding.occurrences = read<uint64_t>(json, "occurrences");
+    finding.policies = read<std::set<std::string>>(json, "policies");
+    finding.suppressed = read<bool>(json, "suppressed");
+    return finding;
+  }
+
+ private:
+  bool wrong_ = false;
+};
+
+}  // namespace
+
+Result<CheckReport> report_from_json(const base::Json& json) {
+  Reader reader;
+  CheckReport report;
+  if (reader.read<std::string>(json, "schema") != CheckReport::kSchema) return input_error("no report of a check");
+  for (const base::Json& finding : reader.list(json, "findings")) {
+    if (!finding.is_object()) return input_error("a finding that is no object");
+    report.findings.push_back(reader.finding(finding));
+  }
+  report.findings_dropped = reader.read<uint64_t>(json, "findings_dropped");
+  const auto fidelity = reader.read<base::Json>(json, "fidelity");
+  report.policies = reader.read<std::vector<std::string>>(fidelity, "policies");
+  report.one_policy_is_enough = reader.read<bool>(fidelity, "one_policy_is_enough");
+  report.launches = reader.read<uint64_t>(fidelity, "launches");
+  report.warp_instructions = reader.read<uint64_t>(fidelity, "warp_instructions");
+  report.clusters_run = reader.read<uint64_t>(fidelity, "clusters_run");
+  report.clusters_total = reader.read<uint64_t>(fidelity, "clusters_total");
+  report.approximate = reader.read<std::set<std::string>>(fidelity, "approximate");
+  report.unsupported = reader.read<std::set<std::string>>(fidelity, "unsupported");
+  report.unknown = reader.read<std::set<std::string>>(fidelity, "unknown");
+  report.seconds = reader.read<double>(json, "seconds");
+  if (reader.wrong()) return input_error("a report of a check with members missing or of another type");
+  return report;
+}
+
 base::Json to_sarif(const CheckReport& report) {
   base::Json results = base::Json::array(), rules = base::Json::array();
   std::set<std::string> named;
@@ -170,10 +288,11 @@ base::Json to_sarif(const CheckReport& report) {
     if (named.insert(one.rule).second) {
       rules.push_back({{"id", one.rule}, {"shortDescription", {{"text", one.message}}}});
     }
-    base::Json result = {{"ruleId", one.rule},
-                         {"level", to_string(one.severity)},
-                         {"message", {{"text", fmt::format("{} Fix: {}.", one.message, one.fix)}}},
-                         {"locations", base::Json::array({sarif_location(one.location)})}};
+    base::Json result = {
+        {"ruleId", one.rule},
+        {"level", to_string(one.severity)},
+        {"message", {{"text", one.fix.empty() ? one.message : fmt::format("{} Fix: {}.", one.message, one.fix)}}},
+        {"locations", base::Json::array({sarif_location(one.location)})}};
     if (one.has_other) result["relatedLocations"] = base::Json::array({sarif_location(one.other)});
     if (one.suppressed) result["suppressions"] = base::Json::array({{{"kind", "external"}}});
     results.push_back(std::move(result));
@@ -212,6 +331,8 @@ std::string to_text(const CheckReport& report) {
     if (!one.address.empty()) out += fmt::format("  bytes  {}\n", one.address);
     if (one.location.ptx_line != 0 || one.location.line != 0) place("at", one.location);
     if (one.has_other) place("after", one.other);
+    if (!one.host_call.empty()) out += fmt::format("  call   {}\n", one.host_call);
+    if (!one.follows_from.empty()) out += fmt::format("  cause  perhaps {}, above\n", one.follows_from);
     if (!one.fix.empty()) out += fmt::format("  fix    {}\n", one.fix);
     const bool everywhere = one.policies.size() == report.policies.size();
     out += fmt::format("  seen   {} time{}{}\n\n", one.occurrences, one.occurrences == 1 ? "" : "s",
@@ -227,6 +348,7 @@ std::string to_text(const CheckReport& report) {
                      report.one_policy_is_enough ? " (nothing asynchronous was executed)" : "",
                      report.approximate.empty() ? "none" : fmt::format("{}", fmt::join(report.approximate, ", ")));
   out += fmt::format("not looked for: {}\n", fmt::join(CheckReport::kRulesNotChecked, ", "));
+  if (!report.stored_at.empty()) out += fmt::format("stored result of {}; --fresh runs again\n", report.stored_at);
   out += fmt::format("verdict: {}\n", to_string(report.verdict()));
   return out;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "checker/findings.h"
 #include "emulator/device.h"
@@ -37,7 +38,11 @@ struct CheckFinding {
   Location location;
   bool has_other = false;
   Location other;
-  std::string address;  ///< "A + 0x40", "shared + 0x400"
+  std::string address;    ///< "A + 0x40", "shared + 0x400"
+  std::string host_call;  ///< of a launch: "cudaLaunchKernel (<<<>>>)"
+  std::string output;     ///< of wrong numbers: the output they are in
+  /// Of wrong numbers: the rule of a hazard that may be their cause, found in the same check.
+  std::string follows_from;
   uint64_t occurrences = 1;
   std::set<std::string> policies;  ///< completion policies and seeds under which it showed
   bool suppressed = false;
@@ -62,11 +67,13 @@ struct CheckReport {
   uint64_t launches = 0, warp_instructions = 0, clusters_run = 0, clusters_total = 0;
   uint64_t findings_dropped = 0;
   double seconds = 0;
+  /// When the report was made, if it comes from an earlier check; empty if from this one.
+  std::string stored_at;
 
   Verdict verdict() const;
   /// Joins a finding with one that says the same, or appends it.
   void add(CheckFinding finding, const std::string& policy);
-  /// Sorts: errors first, faults that stopped a kernel after the hazards that may have caused them.
+  /// Sorts: errors first, and what hazards may lead to after them: kernels that stop, then wrong numbers.
   void sort();
 };
 
@@ -74,6 +81,8 @@ struct CheckReport {
 Location locate(const emulator::CodePlace& place, const checker::Party* party, const uint32_t cta[3]);
 
 base::Json to_json(const CheckReport& report);
+/// What to_json wrote.
+Result<CheckReport> report_from_json(const base::Json& json);
 /// SARIF 2.1.0, one run.
 base::Json to_sarif(const CheckReport& report);
 /// For a person: findings, each with both places and the fix, then the verdict and the fidelity line.

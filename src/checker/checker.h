@@ -16,6 +16,7 @@ struct CheckerOptions {
   std::function<void(const Finding&)> on_found;
   bool pedantic = false;             ///< contested notes become warnings
   bool accept_proofs = true;         ///< see Observer::accepts_proof; without them every access is watched
+  bool accept_workers = true;        ///< see Observer::accepts_workers
   size_t max_findings = 200;         ///< different ones; the rest is counted
   size_t shadow_bytes = 4ull << 30;  ///< beyond this the checker stops watching and says so
   size_t crowd = 16;                 ///< accesses to a place before those are dropped that others stand for
@@ -32,6 +33,9 @@ class Checker final : public emulator::Observer {
   void on_stream_copy(const emulator::StreamCopyEvent&) override;
   bool accepts_proof(const emulator::LaunchEvent&) override;
   void on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) override;
+  bool accepts_workers(const emulator::LaunchEvent&, unsigned workers) override;
+  void on_worker(unsigned worker) override;
+  bool on_workers_end(const emulator::LaunchEvent&) override;
   void on_access(const emulator::AccessEvent&) override;
   void on_registers(const emulator::RegisterEvent&) override;
   void on_fence(const emulator::FenceEvent&) override;
@@ -56,7 +60,10 @@ class Checker final : public emulator::Observer {
 
  private:
   class State;
+  State& here();
+
   std::unique_ptr<State> state_;
+  std::vector<std::unique_ptr<State>> workers_;  ///< while a launch runs on several threads
 };
 
 }  // namespace ptxbench::checker

@@ -35,6 +35,8 @@ void Checker::State::launch_end() {
   for (auto& [index, cluster] : clusters_) {
     if (!cluster->over) finish_cluster(*cluster);
   }
+  // Workers whose part was taken back left the launch to this state.
+  if (!clusters_.empty()) worker_parts_.clear();
   clusters_.clear();
   EarlierWork work;
   work.launch = launch_.launch;
@@ -52,7 +54,13 @@ void Checker::State::launch_end() {
   }
   timeline_places_.assign(1, {});
   infos_.assign(1, {});
-  keep_earlier(std::move(work), order_ ? &*order_ : nullptr);
+  const emulator::StreamOrder* order = order_ ? &*order_ : nullptr;
+  if (worker_parts_.empty()) keep_earlier(std::move(work), order);
+  for (EarlierWork& part : worker_parts_) {
+    part.launch = launch_.launch;
+    keep_earlier(std::move(part), order);
+  }
+  worker_parts_.clear();
   overlaps_.clear();
 }
 
@@ -60,6 +68,47 @@ void Checker::State::proved(std::span<const emulator::ByteRange> written) {
   keep_proved(written);
   if (outputs_.empty()) return;
   for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);
+}
+
+std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned workers) const {
+  constexpr uint64_t kMaxOutput = uint64_t{16} << 20;  // who wrote an element takes several times its size
+  uint64_t watched = 0;
+  for (const Output& output : outputs_) watched += output.bytes;
+  std::vector<std::unique_ptr<State>> states;
+  if (!options_.accept_workers || stopped_ || !alone() || watched > kMaxOutput) return states;
+  for (unsigned w = 0; w < workers; ++w) {
+    CheckerOptions options = options_;
+    options.on_found = nullptr;
+    options.shadow_bytes /= workers;
+    states.push_back(std::make_unique<State>(std::move(options)));
+    states.back()->outputs_ = outputs_;
+    states.back()->launch_begin(launch_);
+  }
+  return states;
+}
+
+bool Checker::State::join(const std::vector<std::unique_ptr<State>>& workers) {
+  for (size_t i = 0; i < workers.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (Shadow::may_conflict(*workers[i]->global_, *workers[j]->global_)) return false;
+    }
+  }
+  for (const auto& worker : workers) {
+    worker->launch_end();
+    if (!worker->findings.empty() || worker->dropped != 0 || !worker->unknown.empty()) return false;
+  }
+  for (const auto& worker : workers) {
+    for (EarlierWork& part : worker->earlier_) {
+      part.sites = std::move(worker->sites_);
+      worker_parts_.push_back(std::move(part));
+    }
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      for (size_t byte = 0; byte < outputs_[o].written.size(); ++byte) {
+        if (worker->outputs_[o].written[byte]) outputs_[o].written[byte] = true;
+      }
+    }
+  }
+  return true;
 }
 
 std::set<uint64_t> Checker::State::awaited_mbarriers(const Cluster& cluster) const {

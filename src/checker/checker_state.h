@@ -130,7 +130,8 @@ struct Mbarrier {
   uint32_t init_lanes = 0;
   uint32_t init_site = 0;
   bool init_reported = false;
-  std::map<uint64_t, Arrivals> arrivals;  ///< by phase
+  std::map<uint64_t, Arrivals> arrivals;  ///< by phase, of those that no wait has asked for
+  Arrivals arrived;                       ///< in all phases before
   // The phase that is going on, as far as the transaction bytes tell.
   uint64_t ledger_phase = 0;
   int64_t expected = 0, completed = 0;
@@ -219,6 +220,7 @@ struct EarlierWork {
   std::unique_ptr<Shadow> global;
   std::vector<Place> places;
   std::vector<OperationInfo> infos;
+  std::vector<Site> sites;  ///< by number; empty: numbers are the checker's own
   emulator::ByteRange parameters;
   bool triggered = false;  ///< it executed griddepcontrol.launch_dependents
   /// It executed griddepcontrol.wait in a CTA that had not triggered: whatever it starts comes after what it waited
@@ -249,11 +251,16 @@ class Checker::State {
   void stream_copy(const emulator::StreamCopyEvent& event);
   /// Work that nothing orders may overlap a launch: then every access matters. As long as there is one stream only a
   /// dependent launch can.
-  bool accepts_proof() const {
-    return options_.accept_proofs && !stopped_ && overlaps_.empty() &&
-           (!order_ || !order_->known || (order_->single_stream && !order_->programmatic));
+  bool alone() const {
+    return overlaps_.empty() && (!order_ || !order_->known || (order_->single_stream && !order_->programmatic));
   }
+  bool accepts_proof() const { return options_.accept_proofs && !stopped_ && alone(); }
   void proved(std::span<const emulator::ByteRange> written);
+  /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
+  std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
+  /// The launch is over, and together the workers saw all of it. False: there is something to be said about it, which
+  /// takes one state that sees everything.
+  bool join(const std::vector<std::unique_ptr<State>>& workers);
   void access(const emulator::AccessEvent& event);
   void exited(const Agent& agent, Site site);
 
@@ -342,6 +349,9 @@ class Checker::State {
   void acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp);
   void compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes, uint64_t address,
                              uint32_t bytes);
+  Site site_of(const EarlierWork& work, const Access& access) const {
+    return work.sites.empty() ? sites_[access.site] : work.sites[access.site];
+  }
   void report_overlap(const Overlap& overlap, const Access* earlier, const Access& later, uint32_t lanes,
                       uint64_t address, uint32_t bytes);
 
@@ -410,6 +420,7 @@ class Checker::State {
   std::deque<EarlierWork> earlier_;
   size_t earlier_bytes_ = 0;
   std::map<uint64_t, uint64_t> forgotten_;  ///< by stream: the latest work that was dropped to save memory
+  std::vector<EarlierWork> worker_parts_;   ///< what the workers of the launch at hand saw
   std::vector<Overlap> overlaps_;           ///< of the launch at hand
   std::optional<emulator::StreamOrder> order_;
   bool triggered_ = false, waited_ = false;

@@ -13,7 +13,7 @@ namespace ptxbench::checker {
 namespace {
 
 // Earlier work is kept for what may still overlap it. What the latest work comes after is dropped first.
-constexpr size_t kMaxOrdered = 32, kMaxUnordered = 64;
+constexpr size_t kMaxOrdered = 128, kMaxUnordered = 256;
 constexpr const char* kReadsUnknown =
     "work on another stream may overlap a kernel of which only the writes are known (race.stream)";
 constexpr size_t kOrderedShare = 16, kUnorderedShare = 4;  ///< parts of the bound on shadow memory
@@ -86,7 +86,10 @@ void Checker::State::begin_overlaps() {
     if (comes_after(*order_, work)) continue;
     const bool until_wait = order_->programmatic && work.stream == order_->stream;
     if (work.proved && !until_wait) unknown.insert(kReadsUnknown);
-    overlaps_.push_back({&work, new_timeline({}), until_wait});
+    // The parts that several workers saw are one piece of work.
+    const bool part = !overlaps_.empty() && overlaps_.back().work->stream == work.stream &&
+                      overlaps_.back().work->position == work.position;
+    overlaps_.push_back({&work, part ? overlaps_.back().timeline : new_timeline({}), until_wait});
   }
 }
 
@@ -199,7 +202,7 @@ void Checker::State::report_overlap(const Overlap& overlap, const Access* earlie
                        : earlier->kind == AccessKind::write ? "writes"
                                                             : "updates";
     if (earlier->operation != 0) what = fmt::format("{} {}", name_of(work.infos[earlier->operation].kind), what);
-    found.other = Party{sites_[earlier->site],
+    found.other = Party{site_of(work, *earlier),
                         fmt::format("{} in an earlier launch", what),
                         there.position.cluster,
                         there.position.cta,
@@ -246,7 +249,7 @@ void Checker::State::stream_copy(const emulator::StreamCopyEvent& event) {
       if (std::exchange(reported, true)) return;
       Agent agent;
       Finding found = finding("race.stream", Severity::error, agent,
-                              earlier != nullptr ? sites_[earlier->site] : Site{}, Space::global, address, bytes);
+                              earlier != nullptr ? site_of(work, *earlier) : Site{}, Space::global, address, bytes);
       if (earlier != nullptr) {
         const Place& there = work.places[earlier->timeline];
         found.party.cluster = there.position.cluster;

@@ -95,6 +95,7 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
     barrier.live = true;
     barrier.base += static_cast<Time>(event.phase);
     barrier.arrivals.clear();
+    barrier.arrived = {};
     barrier.init_on = warp.timeline();
     barrier.init_at = warp.now();
     barrier.init_lanes = event.agent.lanes;
@@ -141,28 +142,25 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
       if (event.completed_by != 0) complete(cluster, event, barrier);
       break;
     case MbarrierAction::wait_success: {
-      Knowledge news;
-      for (const auto& [phase, arrivals] : barrier.arrivals) {
-        if (phase >= event.phase || event.semantics == Semantics::relaxed) continue;
-        news.join(arrivals.own);
-        if (event.scope == Scope::cta) {
-          news.narrow.join(arrivals.peers.seen);
-        } else {
-          news.join(arrivals.peers);
-        }
-        news.narrow.join(arrivals.narrow);
+      // The phases before this one are over: nothing is added to what they brought.
+      while (!barrier.arrivals.empty() && barrier.arrivals.begin()->first < event.phase) {
+        barrier.arrived.join(barrier.arrivals.begin()->second);
+        barrier.arrivals.erase(barrier.arrivals.begin());
       }
-      news.seen.advance(barrier.timeline, kAllLanes, barrier.base + static_cast<Time>(event.phase));
-      warp.acquire(event.agent.lanes, news, false);
+      if (event.semantics != Semantics::relaxed) {
+        const Arrivals& arrived = barrier.arrived;
+        warp.acquire(event.agent.lanes, arrived.own, false);
+        if (event.scope != Scope::cta) warp.acquire(event.agent.lanes, arrived.peers, false);
+        if (ctas_ > 1) {
+          warp.for_each_class(event.agent.lanes, [&](LaneClass& one) {
+            one.knowledge.narrow.join(arrived.narrow);
+            if (event.scope == Scope::cta) one.knowledge.narrow.join(arrived.peers.seen);
+          });
+        }
+      }
+      warp.advance(event.agent.lanes, barrier.timeline, barrier.base + static_cast<Time>(event.phase));
       barrier.observed = std::max(barrier.observed, barrier.base + static_cast<Time>(event.phase));
       barrier.waits[warp_index(event.agent)] = {++serial_, site_number(event.site)};
-      // What the phases before the last one brought is known to whoever completed it, in all sane programs; keeping
-      // two costs little and loses nothing there.
-      while (barrier.arrivals.size() > 4) {
-        Arrivals oldest = std::move(barrier.arrivals.begin()->second);
-        barrier.arrivals.erase(barrier.arrivals.begin());
-        barrier.arrivals.begin()->second.join(oldest);
-      }
       break;
     }
     default:

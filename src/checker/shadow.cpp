@@ -71,6 +71,61 @@ Shadow::Page& Shadow::page_at(uint64_t address) {
   return *last_page_;
 }
 
+// --- two shadows of one memory
+
+bool Shadow::bytes_of(const Page& page, bool written, PageBytes& bytes) {
+  bytes.fill(0);
+  bool some = false;
+  const auto add = [&](const Access& access, unsigned sector, uint32_t mask) {
+    if (written && !access.writes()) return;
+    bytes[sector] |= mask;
+    some = some || mask != 0;
+  };
+  for (const Crowd<Wide>& crowd : page.wide) {
+    for (const Wide& wide : crowd.records) {
+      for (uint64_t rest = wide.sectors; rest != 0; rest &= rest - 1)
+        add(wide.access, static_cast<unsigned>(std::countr_zero(rest)), 0xffffffffu);
+    }
+  }
+  for (uint64_t rest = page.fine; rest != 0; rest &= rest - 1) {
+    const auto number = static_cast<unsigned>(std::countr_zero(rest));
+    const Sector& sector = page.sectors[number];
+    for (unsigned i = 0; i < sector.count; ++i) add(sector.accesses[i], number, sector.accesses[i].bytes);
+    if (sector.more == nullptr) continue;
+    for (const Crowd<Access>& crowd : *sector.more) {
+      for (const Access& access : crowd.records) add(access, number, access.bytes);
+    }
+  }
+  return some;
+}
+
+bool Shadow::may_conflict(const Shadow& a, const Shadow& b) {
+  PageBytes written, touched;
+  for (const auto& [writer, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    for (const auto& [number, page] : writer->pages_) {
+      if (!bytes_of(*page, true, written)) continue;
+      if (const auto found = other->pages_.find(number);
+          found != other->pages_.end() && bytes_of(*found->second, false, touched)) {
+        for (unsigned s = 0; s < kPageSectors; ++s) {
+          if ((written[s] & touched[s]) != 0) return true;
+        }
+      }
+      const auto region = other->regions_.find(number * kPageBytes / kRegionBytes);
+      if (region == other->regions_.end()) continue;
+      for (const LoggedRead& read : region->second.reads) {
+        for (uint32_t i = 0; i < read.count; ++i) {
+          const uint64_t begin = read.address + i * read.stride, end = begin + read.bytes;
+          const uint64_t low = std::max(begin, number * kPageBytes), high = std::min(end, (number + 1) * kPageBytes);
+          for (uint64_t at = low; at < high; ++at) {
+            if ((written[at % kPageBytes / kSectorBytes] >> (at % kSectorBytes) & 1) != 0) return true;
+          }
+        }
+      }
+    }
+  }
+  return false;
+}
+
 // --- reads that nothing is compared with
 
 bool Shadow::log_read(const Access& access, uint64_t address, uint32_t bytes, uint32_t count, uint64_t stride,

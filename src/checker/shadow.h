@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -117,6 +118,9 @@ class Shadow {
   /// `reads` only for accesses that write.
   using Visit = std::function<void(const Access&, uint32_t, uint64_t)>;
   void visit(uint64_t address, uint64_t bytes, bool reads, const Visit& use);
+  /// True if nothing orders the accesses of `a` and those of `b`, and some of them may conflict. Errs on the safe side:
+  /// strong accesses count as weak ones.
+  static bool may_conflict(const Shadow& a, const Shadow& b);
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
   /// Bytes of shadow state; the caller bounds it.
@@ -169,6 +173,10 @@ class Shadow {
     std::vector<LoggedRead> reads;
     std::vector<bool> read_sectors;  ///< where the reads are, once somebody has asked
   };
+  /// Bytes of a page, one bit each, by sector.
+  using PageBytes = std::array<uint32_t, kPageSectors>;
+  /// What is remembered of a page: bytes that were touched, or those that were written. False: none.
+  static bool bytes_of(const Page& page, bool written, PageBytes& bytes);
 
   /// False: the access is to be treated by pages.
   bool log_read(const Access& access, uint64_t address, uint32_t bytes, uint32_t count, uint64_t stride, Step step);

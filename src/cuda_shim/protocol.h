@@ -65,7 +65,8 @@ enum class Op : uint16_t {
   host_function,
   next_host_function,
   host_function_done,
-  last_op = host_function_done,
+  launch_checked,
+  last_op = launch_checked,
 };
 
 inline constexpr std::size_t kBodyBytes = 104;
@@ -190,13 +191,23 @@ struct CountReply {
   uint64_t count = 0;
 };
 enum LaunchFlags : uint32_t { kLaunchCooperative = 1, kLaunchProgrammatic = 2 };
+/// The host call that asks for a launch.
+enum class LaunchCall : uint32_t {
+  unknown,
+  runtime,              ///< cudaLaunchKernel, which is what <<<>>> becomes: nobody sees its result
+  runtime_extensible,   ///< cudaLaunchKernelExC, cudaLaunchKernelEx
+  runtime_cooperative,  ///< cudaLaunchCooperativeKernel
+  driver,               ///< cuLaunchKernel
+  driver_extensible,    ///< cuLaunchKernelEx
+  driver_cooperative,   ///< cuLaunchCooperativeKernel
+};
 struct LaunchBody {
   uint32_t function = 0;
   uint32_t grid[3]{}, block[3]{}, cluster[3]{};
   uint32_t dynamic_shared_bytes = 0;
   uint32_t parameter_bytes = 0;  ///< in the staging segment
   uint32_t flags = 0;
-  uint32_t unused = 0;
+  LaunchCall call{};
   uint64_t stream = 0;
 };
 struct StreamBody {

@@ -67,14 +67,18 @@ int add_untrusted_rules(scmp_filter_ctx context) {
   const uint32_t denied = SCMP_ACT_ERRNO(EPERM);
   int failed = 0;
   for (const int call :
-       {SCMP_SYS(setsid),    SCMP_SYS(setpgid),     SCMP_SYS(unlink),      SCMP_SYS(unlinkat),  SCMP_SYS(rename),
-        SCMP_SYS(renameat),  SCMP_SYS(renameat2),   SCMP_SYS(mkdir),       SCMP_SYS(mkdirat),   SCMP_SYS(rmdir),
-        SCMP_SYS(link),      SCMP_SYS(linkat),      SCMP_SYS(symlink),     SCMP_SYS(symlinkat), SCMP_SYS(chmod),
-        SCMP_SYS(fchmodat),  SCMP_SYS(chown),       SCMP_SYS(lchown),      SCMP_SYS(fchownat),  SCMP_SYS(truncate),
-        SCMP_SYS(mknod),     SCMP_SYS(mknodat),     SCMP_SYS(creat),       SCMP_SYS(utimensat), SCMP_SYS(setxattr),
-        SCMP_SYS(lsetxattr), SCMP_SYS(removexattr), SCMP_SYS(lremovexattr)}) {
+       {SCMP_SYS(setsid), SCMP_SYS(setpgid), SCMP_SYS(unlink), SCMP_SYS(unlinkat), SCMP_SYS(rename), SCMP_SYS(renameat),
+        SCMP_SYS(renameat2), SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(rmdir), SCMP_SYS(link), SCMP_SYS(linkat),
+        SCMP_SYS(symlink), SCMP_SYS(symlinkat), SCMP_SYS(chmod), SCMP_SYS(fchmodat), SCMP_SYS(chown), SCMP_SYS(lchown),
+        SCMP_SYS(fchownat), SCMP_SYS(truncate), SCMP_SYS(mknod), SCMP_SYS(mknodat), SCMP_SYS(creat),
+        SCMP_SYS(utimensat), SCMP_SYS(setxattr), SCMP_SYS(lsetxattr), SCMP_SYS(removexattr), SCMP_SYS(lremovexattr),
+        // what works on a descriptor that was opened for reading, or leaves a file behind by itself
+        SCMP_SYS(fchmod), SCMP_SYS(fchown), SCMP_SYS(fsetxattr), SCMP_SYS(fremovexattr), SCMP_SYS(utime),
+        SCMP_SYS(utimes), SCMP_SYS(futimesat), SCMP_SYS(bind)}) {
     failed |= seccomp_rule_add(context, denied, call, 0);
   }
+  // fchmodat2, setxattrat, removexattrat: younger than the headers may be.
+  for (const int call : {452, 463, 466}) failed |= seccomp_rule_add(context, denied, call, 0);
   // Its flags lie in memory, where a filter cannot look.
   failed |= seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 0);
   const auto deny_flags = [&](uint64_t mask, uint64_t value) {

@@ -71,12 +71,16 @@ Session::Session(DeviceBackend& backend, std::shared_ptr<DeviceOutput> output, c
 Session::~Session() { close(false); }
 
 void Session::diagnose(std::string rule, std::string message, std::string remedy) {
+  diagnose({std::move(rule), std::move(message), std::move(remedy), {}, {}, false});
+}
+
+void Session::diagnose(HostDiagnostic diagnostic) {
   const std::lock_guard lock(mutex_);
   if (report_.diagnostics.size() >= ShimReport::kMaxDiagnostics) {
     ++report_.diagnostics_dropped;
     return;
   }
-  report_.diagnostics.push_back({std::move(rule), std::move(message), std::move(remedy)});
+  report_.diagnostics.push_back(std::move(diagnostic));
 }
 
 ShimReport Session::report() const {
@@ -119,6 +123,7 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
     case Op::host_function_done:
     case Op::pointer_info:
     case Op::hello:
+    case Op::launch_checked:
       break;
     default:
       if (const int lost = executor_.lost(); lost != 0) return lost;
@@ -253,6 +258,12 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
     }
     case Op::host_function_done:
       return executor_.host_function_done(get_body<HostFunctionBody>(request).token);
+    case Op::launch_checked: {
+      const std::lock_guard lock(mutex_);
+      unchecked_.checked = true;
+      unchecked_.failed.clear();
+      return 0;
+    }
   }
   return cuda_error::kInvalidValue;
 }
@@ -265,6 +276,7 @@ void Session::close(bool finish) {
   }
   if (!finish) abandon();
   executor_.close(finish);
+  tell_unchecked_launches();
   // The executing thread has ended and the server no longer hands us requests: nobody else uses what is freed now.
   for (const auto& [id, module] : modules_) static_cast<void>(backend_.unload(module.id));
   shared_symbols_.clear();

@@ -40,6 +40,9 @@ struct HostDiagnostic {
   std::string rule;
   std::string message;
   std::string remedy;
+  std::string kernel;  ///< the kernel whose launch it is about
+  std::string call;    ///< the host call: "cudaLaunchKernel (<<<>>>)"
+  bool note = false;   ///< never decides a verdict
 };
 
 /// What was seen of the client processes so far.
@@ -113,7 +116,15 @@ class Session {
     std::string name;
     uint32_t module = 0;
     uint32_t max_dynamic_shared_bytes = 0;
+    bool opted_in = false;  ///< the host set the limit of dynamic shared memory
     bool non_portable_cluster = false;
+  };
+  /// Launches whose result only cudaGetLastError and cudaPeekAtLastError tell.
+  struct UncheckedLaunches {
+    uint64_t launches = 0;
+    bool checked = false;  ///< at least one was
+    std::string first, failed;
+    int error = 0;  ///< of `failed`, which was refused and not asked about since
   };
   struct SharedBlock {
     SharedMemory memory;
@@ -152,9 +163,11 @@ class Session {
   int occupancy(const OccupancyBody& body, Reply& reply);
   int launch(const LaunchBody& body, const Connection& connection);
   int check_launch(const LaunchBody& body, const Function& function);
-  void run_launch(emulator::LaunchRequest request, const std::string& name);
+  void run_launch(emulator::LaunchRequest request, const std::string& name, LaunchCall call);
+  void tell_unchecked_launches();
 
   void diagnose(std::string rule, std::string message, std::string remedy);
+  void diagnose(HostDiagnostic diagnostic);
   std::optional<std::string> staged_text(const Connection& connection, uint64_t bytes) const;
 
   DeviceBackend& backend_;
@@ -175,6 +188,7 @@ class Session {
   uint64_t image_bytes_ = 0;  // held by all connections
   uint32_t next_id_ = 1;
   ShimReport report_;
+  UncheckedLaunches unchecked_;
   bool closed_ = false;
 };
 

@@ -42,6 +42,37 @@ tl::expected<std::string, ImageError> image_text(std::span<const std::byte> imag
 
 uint64_t product(const uint32_t (&values)[3]) { return uint64_t{values[0]} * values[1] * values[2]; }
 
+constexpr std::string_view kClusterRemedy =
+    "launch with cudaLaunchKernelEx and cudaLaunchAttributeClusterDimension, or give the kernel __cluster_dims__";
+
+std::string_view call_name(LaunchCall call) {
+  switch (call) {
+    case LaunchCall::unknown:
+      break;
+    case LaunchCall::runtime:
+      return "cudaLaunchKernel (<<<>>>)";
+    case LaunchCall::runtime_extensible:
+      return "cudaLaunchKernelEx";
+    case LaunchCall::runtime_cooperative:
+      return "cudaLaunchCooperativeKernel";
+    case LaunchCall::driver:
+      return "cuLaunchKernel";
+    case LaunchCall::driver_extensible:
+      return "cuLaunchKernelEx";
+    case LaunchCall::driver_cooperative:
+      return "cuLaunchCooperativeKernel";
+  }
+  return "an unknown call";
+}
+
+/// Whether a kernel stopped because it wanted another CTA of its cluster. Addresses of a peer's shared memory hold its
+/// rank above 24 bits of offset; those of device memory are far beyond.
+bool reaches_for_a_peer(const emulator::Fault& fault) {
+  const uint64_t rank = fault.address >> 24;
+  return fault.rule == "tma.multicast" ||
+         (fault.rule == "memory.out-of-bounds" && rank >= 1 && rank < Limits::kMaxCluster);
+}
+
 }  // namespace
 
 int Session::append_image(const BytesBody& body, Connection& connection) {
@@ -174,6 +205,7 @@ int Session::set_function_limits(const FunctionLimitsBody& body) {
       return cuda_error::kInvalidValue;
     }
     function.max_dynamic_shared_bytes = body.max_dynamic_shared_bytes;
+    function.opted_in = true;
   }
   if ((body.which & 2) != 0) function.non_portable_cluster = body.non_portable_cluster != 0;
   return 0;
@@ -194,37 +226,48 @@ int Session::occupancy(const OccupancyBody& body, Reply& reply) {
 }
 
 int Session::check_launch(const LaunchBody& body, const Function& function) {
-  const auto refuse = [&](int error, std::string message, std::string remedy) {
-    diagnose("launch.refused", fmt::format("{}: {}", function.name, message), std::move(remedy));
+  const auto refuse = [&](int error, const char* rule, const std::string& message, std::string remedy) {
+    diagnose({rule, fmt::format("{}, launched by {}: {}", function.name, call_name(body.call), message),
+              std::move(remedy), function.name, std::string(call_name(body.call)), false});
     return error;
   };
   const uint64_t threads = product(body.block);
   if (product(body.grid) == 0 || body.grid[0] > Limits::kMaxGridX || body.grid[1] > Limits::kMaxGridYZ ||
       body.grid[2] > Limits::kMaxGridYZ) {
-    return refuse(cuda_error::kInvalidValue,
+    return refuse(cuda_error::kInvalidValue, "launch.grid",
                   fmt::format("grid {}x{}x{} is not within 1..2147483647 x 1..65535 x 1..65535", body.grid[0],
                               body.grid[1], body.grid[2]),
-                  "");
+                  "give the longest dimension to x, and launch nothing for an empty problem");
   }
   if (threads == 0 || body.block[0] > 1024 || body.block[1] > 1024 || body.block[2] > 64 ||
       threads > Limits::kMaxThreadsPerBlock) {
-    return refuse(cuda_error::kInvalidValue,
+    return refuse(cuda_error::kInvalidValue, "launch.threads",
                   fmt::format("block {}x{}x{} is empty or exceeds 1024x1024x64 or 1024 threads", body.block[0],
                               body.block[1], body.block[2]),
-                  "");
+                  "launch between 1 and 1024 threads per block");
   }
   if (threads > function.attributes.max_threads_per_block) {
     return refuse(
-        cuda_error::kInvalidValue,
+        cuda_error::kInvalidValue, "launch.threads",
         fmt::format("{} threads per block, the kernel allows {}", threads, function.attributes.max_threads_per_block),
         "launch fewer threads or change __launch_bounds__");
   }
   if (body.dynamic_shared_bytes > function.max_dynamic_shared_bytes) {
+    const uint32_t fixed = function.attributes.static_shared_bytes;
+    const uint32_t most = Limits::kSharedPerBlockOptIn - std::min(fixed, Limits::kSharedPerBlockOptIn);
+    const bool can_opt_in = body.dynamic_shared_bytes <= most;
     return refuse(
-        cuda_error::kInvalidValue,
-        fmt::format("{} bytes of dynamic shared memory, {} are allowed (with {} static)", body.dynamic_shared_bytes,
-                    function.max_dynamic_shared_bytes, function.attributes.static_shared_bytes),
-        "opt in with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)");
+        cuda_error::kInvalidValue, "launch.shared-memory",
+        fmt::format("{} bytes of dynamic shared memory, {} are allowed (with {} static){}", body.dynamic_shared_bytes,
+                    function.max_dynamic_shared_bytes, fixed,
+                    !can_opt_in         ? fmt::format(", and {} with an opt-in", most)
+                    : function.opted_in ? ": the host opted in to fewer"
+                                        : ": cudaFuncSetAttribute(kernel, "
+                                          "cudaFuncAttributeMaxDynamicSharedMemorySize, ...) was not called before"),
+        can_opt_in ? fmt::format("opt in with cudaFuncSetAttribute(kernel, "
+                                 "cudaFuncAttributeMaxDynamicSharedMemorySize, {}) before the launch",
+                                 body.dynamic_shared_bytes)
+                   : "use fewer or smaller stages");
   }
   uint32_t required[3]{};
   if (function.attributes.required_cluster[0] != 0) {
@@ -233,12 +276,19 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
   uint32_t cluster[3] = {body.cluster[0], body.cluster[1], body.cluster[2]};
   if (product(cluster) == 0) {
     if (cluster[0] + uint64_t{cluster[1]} + cluster[2] != 0) {
-      return refuse(cuda_error::kInvalidClusterSize, "a cluster dimension is 0", "");
+      return refuse(cuda_error::kInvalidClusterSize, "launch.cluster-shape",
+                    fmt::format("cluster {}x{}x{} has a dimension of 0", cluster[0], cluster[1], cluster[2]),
+                    "set unused cluster dimensions to 1");
+    }
+    if (function.attributes.explicit_cluster && product(required) == 0) {
+      return refuse(cuda_error::kInvalidClusterSize, "launch.cluster-attribute",
+                    "the kernel must be launched with cluster dimensions (.explicitcluster), the launch has none",
+                    std::string(kClusterRemedy));
     }
     std::copy_n(required, 3, cluster);
     if (product(cluster) == 0) std::fill_n(cluster, 3, 1u);
   } else if (product(required) != 0 && !std::equal(cluster, cluster + 3, required)) {
-    return refuse(cuda_error::kInvalidClusterSize,
+    return refuse(cuda_error::kInvalidClusterSize, "launch.cluster-shape",
                   fmt::format("cluster {}x{}x{} at the launch, {}x{}x{} in the kernel", cluster[0], cluster[1],
                               cluster[2], required[0], required[1], required[2]),
                   "launch with the kernel's cluster dimensions");
@@ -246,12 +296,15 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
   const uint64_t size = product(cluster);
   const uint32_t limit = function.non_portable_cluster ? Limits::kMaxCluster : Limits::kMaxPortableCluster;
   if (size > limit) {
-    return refuse(cuda_error::kInvalidClusterSize, fmt::format("cluster of {} blocks, {} are allowed", size, limit),
-                  size <= Limits::kMaxCluster ? "set cudaFuncAttributeNonPortableClusterSizeAllowed" : "");
+    return refuse(cuda_error::kInvalidClusterSize, "launch.cluster-size",
+                  fmt::format("cluster of {} blocks, {} are allowed", size, limit),
+                  size <= Limits::kMaxCluster
+                      ? "call cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) before"
+                      : "use at most 8 blocks per cluster (16 with an opt-in)");
   }
   for (int d = 0; d < 3; ++d) {
     if (body.grid[d] % cluster[d] != 0) {
-      return refuse(cuda_error::kInvalidClusterSize,
+      return refuse(cuda_error::kInvalidClusterSize, "launch.cluster-shape",
                     fmt::format("grid {}x{}x{} is not a multiple of the cluster {}x{}x{}", body.grid[0], body.grid[1],
                                 body.grid[2], cluster[0], cluster[1], cluster[2]),
                     "round the grid up to whole clusters");
@@ -260,7 +313,7 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
   const auto blocks = backend_.occupancy(function.id, static_cast<uint32_t>(threads), body.dynamic_shared_bytes);
   if (blocks && *blocks == 0) {
     return refuse(
-        cuda_error::kLaunchOutOfResources,
+        cuda_error::kLaunchOutOfResources, "launch.resources",
         fmt::format("no block of {} threads with {} registers each and {} bytes of shared memory fits on an SM",
                     threads, function.attributes.registers,
                     body.dynamic_shared_bytes + function.attributes.static_shared_bytes),
@@ -268,7 +321,7 @@ int Session::check_launch(const LaunchBody& body, const Function& function) {
   }
   if ((body.flags & kLaunchCooperative) != 0) {
     if (blocks && product(body.grid) > uint64_t{*blocks} * Limits::kSmCount) {
-      return refuse(cuda_error::kCooperativeTooLarge,
+      return refuse(cuda_error::kCooperativeTooLarge, "launch.cooperative",
                     fmt::format("cooperative grid of {} blocks, {} fit at a time", product(body.grid),
                                 uint64_t{*blocks} * Limits::kSmCount),
                     "size the grid with cudaOccupancyMaxActiveBlocksPerMultiprocessor");
@@ -289,7 +342,16 @@ int Session::launch(const LaunchBody& body, const Connection& connection) {
   if (body.parameter_bytes != function.attributes.parameter_bytes || body.parameter_bytes > kMaxParameterBytes) {
     return cuda_error::kInvalidValue;
   }
-  if (const int error = check_launch(body, function); error != 0) return error;
+  const int refused = check_launch(body, function);
+  if (body.call == LaunchCall::runtime) {
+    const std::lock_guard lock(mutex_);
+    if (unchecked_.launches++ == 0) unchecked_.first = function.name;
+    if (refused != 0 && unchecked_.failed.empty()) {
+      unchecked_.failed = function.name;
+      unchecked_.error = refused;
+    }
+  }
+  if (refused != 0) return refused;
   emulator::LaunchRequest request;
   request.function = function.id;
   std::copy_n(body.grid, 3, request.grid);
@@ -305,15 +367,19 @@ int Session::launch(const LaunchBody& body, const Connection& connection) {
   request.stop = stop_launches_.get_token();
   const uint64_t held = sizeof request + body.parameter_bytes + function.name.size();
   return executor_.submit_kernel(
-      body.stream, [this, request = std::move(request), name = std::move(function.name)] { run_launch(request, name); },
+      body.stream,
+      [this, request = std::move(request), name = std::move(function.name), call = body.call] {
+        run_launch(request, name, call);
+      },
       held, (body.flags & kLaunchProgrammatic) != 0);
 }
 
-void Session::run_launch(emulator::LaunchRequest request, const std::string& name) {
+void Session::run_launch(emulator::LaunchRequest request, const std::string& name, LaunchCall call) {
   request.order = executor_.running();
   const auto report = backend_.launch(request);
   if (!report) {
-    diagnose("launch.refused", fmt::format("{}: {}", name, report.error().message), "");
+    diagnose({report.error().rule, fmt::format("{}: {}", name, report.error().message), "", name,
+              std::string(call_name(call)), false});
     executor_.lose(report.error().cuda_error);
     return;
   }
@@ -334,8 +400,42 @@ void Session::run_launch(emulator::LaunchRequest request, const std::string& nam
       }
     }
   }
+  if (report->fault && request.cluster[0] == 0 && report->clusters_total == product(request.grid) &&
+      reaches_for_a_peer(*report->fault)) {
+    diagnose(
+        {"launch.cluster-attribute",
+         fmt::format("{}, launched by {}, was launched without cluster dimensions and stopped where it reaches for "
+                     "another CTA of its cluster",
+                     name, call_name(call)),
+         std::string(kClusterRemedy), name, std::string(call_name(call)), true});
+  }
   if (options_.on_launch) options_.on_launch(*report);
   if (report->fault) executor_.lose(fault_error(report->fault->rule));
+}
+
+void Session::tell_unchecked_launches() {
+  UncheckedLaunches unchecked;
+  {
+    const std::lock_guard lock(mutex_);
+    unchecked = unchecked_;
+  }
+  const std::string call(call_name(LaunchCall::runtime));
+  constexpr std::string_view kRemedy =
+      "call cudaGetLastError() after every launch: nothing else tells that one was refused";
+  if (!unchecked.failed.empty()) {
+    diagnose({"launch.unchecked",
+              fmt::format("the launch of {} by {} failed with error {}, and neither cudaGetLastError nor "
+                          "cudaPeekAtLastError was called after it",
+                          unchecked.failed, call, unchecked.error),
+              std::string(kRemedy), unchecked.failed, call, true});
+  } else if (unchecked.launches != 0 && !unchecked.checked) {
+    diagnose(
+        {"launch.unchecked",
+         fmt::format("{} launch{} by {}, the first of {}, and neither cudaGetLastError nor cudaPeekAtLastError was "
+                     "called after any",
+                     unchecked.launches, unchecked.launches == 1 ? "" : "es", call, unchecked.first),
+         std::string(kRemedy), unchecked.first, call, true});
+  }
 }
 
 }  // namespace ptxbench::cuda_shim

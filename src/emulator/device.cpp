@@ -12,6 +12,7 @@
 #include "emulator/isa/system.h"
 #include "emulator/launch.h"
 #include "emulator/loader.h"
+#include "emulator/write_saver.h"
 #include "ptx/parser.h"
 #include "ptx/printer.h"
 
@@ -54,8 +55,8 @@ std::string full_name(const ptx::Instruction& instruction) {
 }
 
 /// What a launch was refused for, with the runtime's error code.
-tl::unexpected<LaunchError> refuse(int cuda_error, std::string message) {
-  return tl::unexpected<LaunchError>(LaunchError{cuda_error, std::move(message)});
+tl::unexpected<LaunchError> refuse(int cuda_error, std::string message, const char* rule = "launch.refused") {
+  return tl::unexpected<LaunchError>(LaunchError{cuda_error, std::move(message), rule});
 }
 
 }  // namespace
@@ -76,31 +77,35 @@ class Device::State {
     return it == programs.end() ? nullptr : it->second;
   }
 
+  using RunLaunch = std::function<void(unsigned threads, bool proving)>;
+
+  /// After a run that was for nothing: memory is as it was, and the launch can begin again.
+  static void take_back(Launch& launch) {
+    launch.undo.restore();
+    launch.touches.clear();
+    launch.instructions = launch.global_progress = 0;
+    launch.stopped = launch.unproven = false;
+  }
+
   /// Runs a launch at full speed and shows that nothing in it can race, if it is that kind of kernel and the observer
   /// is content with that. False: nothing has happened yet.
-  bool prove(Launch& launch, Program& program, const LaunchRequest& request, const LaunchEvent& event,
-             const std::function<void(unsigned threads, bool proving)>& run) const {
+  bool prove(Launch& launch, Program& program, const KernelHabits& habits, const LaunchRequest& request,
+             const LaunchEvent& event, const RunLaunch& run) const {
     Observer* observer = launch.observer;
-    if (observer == nullptr || !observer->accepts_proof(event)) return false;
-    // Threads have 32-bit numbers; what a host process sees of shared pages cannot be taken back.
+    // Threads have 32-bit numbers.
     const bool fits = uint64_t{launch.clusters} * launch.threads_per_cta < GlobalTouches::kAtomics;
-    if (launch.ctas_per_cluster != 1 || launch.host_can_write || !fits) return false;
-    const Provable kind = provable(program, launch.kernel->index);
-    if (kind == Provable::no) return false;
+    if (!habits.ordinary || launch.ctas_per_cluster != 1 || !fits || !observer->accepts_proof(event)) return false;
     const FunctionCode* kernel = launch.kernel;
     launch.program = &touching_program(program);
     launch.kernel = launch.program->functions[kernel->index].get();
     launch.observer = nullptr;
-    run(kind == Provable::yes ? options.threads : 1, true);
+    run(habits.depends_on_order ? 1 : options.threads, true);
     launch.program = &program;
     launch.kernel = kernel;
     launch.observer = observer;
     // Where a kernel stops, an observer can say more about the way there.
     if (launch.unproven || (launch.stopped && !request.stop.stop_requested())) {
-      launch.undo.restore();
-      launch.touches.clear();
-      launch.instructions = launch.global_progress = 0;
-      launch.stopped = false;
+      take_back(launch);
       return false;
     }
     std::vector<ByteRange> written;
@@ -111,6 +116,23 @@ class Device::State {
     }
     observer->on_proved(event, written);
     return true;
+  }
+
+  /// Runs a launch on all threads, each with a part of the observer's attention, if nothing orders its clusters and
+  /// the observer can do that. False: something was found, or it cannot; nothing has happened yet.
+  bool watch_on_all_threads(Launch& launch, const KernelHabits& habits, const LaunchRequest& request,
+                            const LaunchEvent& event, const RunLaunch& run) const {
+    Observer* observer = launch.observer;
+    if (habits.depends_on_order || launch.clusters < 2 || options.threads < 2) return false;
+    if (!observer->accepts_workers(event, options.threads)) return false;
+    WriteSaver saver(*observer, *memory, launch.undo);
+    launch.observer = &saver;
+    run(options.threads, false);
+    launch.observer = observer;
+    const bool whole = !launch.stopped || request.stop.stop_requested();
+    if (observer->on_workers_end(event) && whole) return true;
+    take_back(launch);
+    return false;
   }
 
   static CodePlace describe(const Program& program, Site site) {
@@ -279,36 +301,45 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     return refuse(kInvalidConfiguration,
                   fmt::format("grid ({},{},{}) of {}: each dimension must be at least 1 and at most "
                               "2147483647, 65535, 65535",
-                              grid[0], grid[1], grid[2], source.name));
+                              grid[0], grid[1], grid[2], source.name),
+                  "launch.grid");
   }
   const uint64_t threads = uint64_t{block[0]} * block[1] * block[2];
   if (threads == 0 || threads > DeviceLimits::kMaxThreadsPerBlock || block[0] > 1024 || block[1] > 1024 ||
       block[2] > 64) {
-    return refuse(kInvalidConfiguration, fmt::format("block ({},{},{}) of {}: needs 1 to 1024 threads, z at most 64",
-                                                     block[0], block[1], block[2], source.name));
+    return refuse(kInvalidConfiguration,
+                  fmt::format("block ({},{},{}) of {}: needs 1 to 1024 threads, z at most 64", block[0], block[1],
+                              block[2], source.name),
+                  "launch.threads");
   }
   auto attributes_of = attributes(request.function);
   const FunctionAttributes& a = *attributes_of;
   if (source.reqntid[0] != 0 && (block[0] != source.reqntid[0] || block[1] != std::max(1u, source.reqntid[1]) ||
                                  block[2] != std::max(1u, source.reqntid[2]))) {
-    return refuse(kInvalidValue, fmt::format("{} requires a block of ({},{},{}) threads (.reqntid)", source.name,
-                                             source.reqntid[0], source.reqntid[1], source.reqntid[2]));
+    return refuse(kInvalidValue,
+                  fmt::format("{} requires a block of ({},{},{}) threads (.reqntid)", source.name, source.reqntid[0],
+                              source.reqntid[1], source.reqntid[2]),
+                  "launch.threads");
   }
   if (threads > a.max_threads_per_block) {
     return refuse(kOutOfResources,
                   fmt::format("{} was compiled for at most {} threads per block (launch bounds), {} requested",
-                              source.name, a.max_threads_per_block, threads));
+                              source.name, a.max_threads_per_block, threads),
+                  "launch.threads");
   }
   if (request.dynamic_shared_bytes > request.max_dynamic_shared_bytes) {
     return refuse(kInvalidValue,
                   fmt::format("{} asks for {} bytes of dynamic shared memory, {} are allowed: opt in with "
                               "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
-                              source.name, request.dynamic_shared_bytes, request.max_dynamic_shared_bytes));
+                              source.name, request.dynamic_shared_bytes, request.max_dynamic_shared_bytes),
+                  "launch.shared-memory");
   }
   const uint64_t shared_of_block = uint64_t{a.static_shared_bytes} + request.dynamic_shared_bytes;
   if (shared_of_block > DeviceLimits::kSharedPerBlockOptIn) {
-    return refuse(kInvalidValue, fmt::format("{} needs {} bytes of shared memory, a block has at most {}", source.name,
-                                             shared_of_block, DeviceLimits::kSharedPerBlockOptIn));
+    return refuse(kInvalidValue,
+                  fmt::format("{} needs {} bytes of shared memory, a block has at most {}", source.name,
+                              shared_of_block, DeviceLimits::kSharedPerBlockOptIn),
+                  "launch.shared-memory");
   }
   uint32_t cluster[3] = {1, 1, 1};
   if (a.required_cluster[0] != 0) {
@@ -317,7 +348,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
       return refuse(
           kInvalidClusterSize,
           fmt::format("{} requires clusters of ({},{},{}), the launch asks for ({},{},{})", source.name, cluster[0],
-                      cluster[1], cluster[2], request.cluster[0], request.cluster[1], request.cluster[2]));
+                      cluster[1], cluster[2], request.cluster[0], request.cluster[1], request.cluster[2]),
+          "launch.cluster-shape");
     }
   } else if (request.cluster[0] != 0) {
     std::copy(request.cluster, request.cluster + 3, cluster);
@@ -325,14 +357,18 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   const uint64_t cluster_size = uint64_t{cluster[0]} * cluster[1] * cluster[2];
   if (cluster_size == 0 || cluster_size > DeviceLimits::kMaxCluster ||
       (cluster_size > DeviceLimits::kMaxPortableCluster && !request.non_portable_cluster)) {
-    return refuse(kInvalidClusterSize, fmt::format("cluster of {} CTAs: at most 8 are portable, 16 with "
-                                                   "cudaFuncAttributeNonPortableClusterSizeAllowed",
-                                                   cluster_size));
+    return refuse(kInvalidClusterSize,
+                  fmt::format("cluster of {} CTAs: at most 8 are portable, 16 with "
+                              "cudaFuncAttributeNonPortableClusterSizeAllowed",
+                              cluster_size),
+                  "launch.cluster-size");
   }
   for (int i = 0; i < 3; ++i) {
     if (grid[i] % cluster[i] != 0) {
-      return refuse(kInvalidConfiguration, fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})",
-                                                       grid[0], grid[1], grid[2], cluster[0], cluster[1], cluster[2]));
+      return refuse(kInvalidConfiguration,
+                    fmt::format("grid ({},{},{}) is not a multiple of the cluster ({},{},{})", grid[0], grid[1],
+                                grid[2], cluster[0], cluster[1], cluster[2]),
+                    "launch.cluster-shape");
     }
   }
   if (request.parameters.size() < code.parameter_bytes) {
@@ -341,7 +377,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   }
   const auto occupancy_of = occupancy(request.function, static_cast<uint32_t>(threads), request.dynamic_shared_bytes);
   if (*occupancy_of == 0)
-    return refuse(kOutOfResources, fmt::format("{}: no block of this shape fits on an SM", source.name));
+    return refuse(kOutOfResources, fmt::format("{}: no block of this shape fits on an SM", source.name),
+                  "launch.resources");
 
   std::lock_guard running(state_->launch_mutex);
   const auto started = std::chrono::steady_clock::now();
@@ -417,8 +454,17 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
     totals = run_clusters(launch, request.sample, workers, resident, proving);
   };
-  if (!state_->prove(launch, *program, request, event, run)) {
-    run(launch.observer != nullptr && launch.observer->serial() ? 1 : state_->options.threads, false);
+  bool done = false;
+  if (launch.observer != nullptr && launch.observer->serial()) {
+    const KernelHabits habits = habits_of(*program, request.function.function);
+    // What a host process sees of shared pages, or reads of what a kernel prints, cannot be taken back.
+    if (!launch.host_can_write && !habits.prints) {
+      done = state_->prove(launch, *program, habits, request, event, run) ||
+             state_->watch_on_all_threads(launch, habits, request, event, run);
+    }
+    if (!done) run(1, false);
+  } else {
+    run(state_->options.threads, false);
   }
   const uint64_t wanted = request.sample.empty() ? launch.clusters : request.sample.size();
   if (request.stop.stop_requested() && !totals.fault && totals.clusters_run < wanted) {

@@ -125,6 +125,7 @@ struct LaunchRequest {
 struct LaunchError {
   int cuda_error = 1;
   std::string message;
+  std::string rule = "launch.refused";  ///< docs/hazards.md
 };
 
 /// One emulated GPU (an H100 SXM: 132 SMs, compute capability 9.0). Methods are thread safe; launches run one at a

@@ -23,8 +23,9 @@ class Runner {
 
   /// One worker. What it throws (memory exhausted by the kernel's demands, above all) ends the launch, not the process.
   /// `touches`: null unless the launch is to be proved free of races.
-  void work(Touches* touches) noexcept {
+  void work(unsigned worker, Touches* touches) noexcept {
     try {
+      if (launch_.observer != nullptr) launch_.observer->on_worker(worker);
       serve(touches);
     } catch (const std::exception& reason) {
       std::lock_guard lock(mutex_);
@@ -213,8 +214,8 @@ LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, 
   for (unsigned t = 0; proving && t < threads; ++t) launch.touches.push_back(std::make_unique<Touches>(launch.undo));
   const auto touches = [&](unsigned t) { return proving ? launch.touches[t].get() : nullptr; };
   std::vector<std::thread> workers;
-  for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&, t] { runner.work(touches(t)); });
-  runner.work(touches(0));
+  for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&, t] { runner.work(t, touches(t)); });
+  runner.work(0, touches(0));
   for (auto& worker : workers) worker.join();
   for (size_t i = 0; i < launch.touches.size() && !launch.unproven; ++i) {
     for (size_t j = 0; j < i; ++j) {

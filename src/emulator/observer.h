@@ -230,6 +230,13 @@ class Observer {
   /// No two threads of the launch touched the same bytes, one of them writing, without a barrier of their CTA between
   /// them, other than by atomics that reach each other. `written`: all global bytes that were written, in no order.
   virtual void on_proved(const LaunchEvent&, std::span<const ByteRange> /*written*/) {}
+  /// Asked before a launch begins in which nothing orders one cluster after another: may `workers` host threads run its
+  /// clusters, each sending the events of its own? Then on_worker comes on each of them, and after all the other
+  /// events on_workers_end, which says whether nothing was found. If something was, the observer forgets what it saw,
+  /// memory is put back, and the launch runs again on one thread.
+  virtual bool accepts_workers(const LaunchEvent&, unsigned /*workers*/) { return false; }
+  virtual void on_worker(unsigned /*worker*/) {}
+  virtual bool on_workers_end(const LaunchEvent&) { return false; }
   virtual void on_access(const AccessEvent&) {}
   virtual void on_registers(const RegisterEvent&) {}
   virtual void on_fence(const FenceEvent&) {}

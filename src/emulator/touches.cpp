@@ -114,21 +114,25 @@ bool is_ordinary(const ptx::Instruction& instruction) {
   }
 }
 
-/// Atomics, and loads of what others may be writing.
-bool depends_on_order(const ptx::Instruction& instruction) {
+/// Atomics and strong loads outside shared memory: what other CTAs have done may show.
+bool sees_other_ctas(const ptx::Instruction& instruction) {
   using ptx::Mod;
   using ptx::Op;
-  if (instruction.op == Op::atom || instruction.op == Op::red) return true;
+  const ptx::StateSpace space = instruction.space();
+  if (space == ptx::StateSpace::shared || space == ptx::StateSpace::shared_cta ||
+      space == ptx::StateSpace::shared_cluster)
+    return false;
+  if (instruction.op == Op::atom || instruction.op == Op::red || instruction.op == Op::multimem) return true;
   return instruction.op == Op::ld && (instruction.has(Mod::volatile_) || instruction.has(Mod::relaxed) ||
                                       instruction.has(Mod::acquire) || instruction.has(Mod::mmio));
 }
 
 }  // namespace
 
-Provable provable(const Program& program, uint32_t kernel) {
+KernelHabits habits_of(const Program& program, uint32_t kernel) {
+  KernelHabits habits;
   std::set<uint32_t> seen;
   std::vector<uint32_t> todo{kernel};
-  bool ordered = false;
   while (!todo.empty()) {
     const uint32_t f = todo.back();
     todo.pop_back();
@@ -136,17 +140,19 @@ Provable provable(const Program& program, uint32_t kernel) {
     const FunctionCode* code = program.functions[f].get();
     if (code == nullptr) {
       // Of the device runtime's functions only the one that ends the kernel leaves nothing behind.
-      if (program.module->functions[f].name != "__assertfail") return Provable::no;
+      const bool silent = program.module->functions[f].name == "__assertfail";
+      habits.prints = habits.prints || !silent;
+      habits.ordinary = habits.ordinary && silent;
       continue;
     }
-    if (code->calls_indirectly) return Provable::no;
+    if (code->calls_indirectly) return {false, true, true};
     for (const ptx::Instruction& instruction : code->source->instructions) {
-      if (!is_ordinary(instruction)) return Provable::no;
-      ordered = ordered || depends_on_order(instruction);
+      habits.ordinary = habits.ordinary && is_ordinary(instruction);
+      habits.depends_on_order = habits.depends_on_order || sees_other_ctas(instruction);
     }
     todo.insert(todo.end(), code->callees.begin(), code->callees.end());
   }
-  return ordered ? Provable::serially : Provable::yes;
+  return habits;
 }
 
 // --- shared memory

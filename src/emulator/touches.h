@@ -19,13 +19,15 @@
 /// For kernels without asynchronous operations, clusters and other proxies.
 namespace ptxbench::emulator {
 
-/// What to expect of a proof for a kernel and everything it calls.
-enum class Provable : uint8_t {
-  no,        ///< it does more than load, store, update and wait for barriers
-  serially,  ///< its result may depend on the order of CTAs: one host thread, for results that can be repeated
-  yes
+/// What a kernel and everything it calls may do.
+struct KernelHabits {
+  /// It does nothing but load, store, update and wait for barriers: a launch of it can be proved free of races.
+  bool ordinary = true;
+  /// What one CTA does may depend on what others have done: one host thread, for results that can be repeated.
+  bool depends_on_order = false;
+  bool prints = false;  ///< what it prints cannot be taken back
 };
-Provable provable(const Program& program, uint32_t kernel);
+KernelHabits habits_of(const Program& program, uint32_t kernel);
 
 enum class TouchKind : uint8_t { read, write, atomic };
 

@@ -34,6 +34,8 @@ struct Place {
   std::uint32_t column = 0;
   std::uint32_t ptx_line = 0;
   std::string instruction;  ///< the PTX instruction's text
+  std::string output;       ///< the output tensor that wrong numbers are in
+  std::string host_call;    ///< of a launch: "cudaLaunchKernel (<<<>>>)"
 };
 
 struct Finding {

@@ -39,8 +39,9 @@ void make_valid(Json& json) {
 }
 
 Json place_json(const Place& place) {
-  return Json{{"kernel", place.kernel}, {"file", place.file},         {"line", place.line},
-              {"column", place.column}, {"ptx_line", place.ptx_line}, {"instruction", place.instruction}};
+  return Json{{"kernel", place.kernel}, {"file", place.file},          {"line", place.line},
+              {"column", place.column}, {"ptx_line", place.ptx_line},  {"instruction", place.instruction},
+              {"output", place.output}, {"host_call", place.host_call}};
 }
 
 Json finding_json(const Finding& finding) {

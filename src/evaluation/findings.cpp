@@ -123,8 +123,14 @@ Finding fault_finding(const emulator::Fault& fault) {
     out.message +=
         fmt::format("\nin block ({}, {}, {}), warp {}", fault.cta[0], fault.cta[1], fault.cta[2], fault.warp);
   }
-  out.place = {fault.place.kernel,   source_name(fault.place.file), fault.place.line, 0,
-               fault.place.ptx_line, fault.place.instruction};
+  out.place = {fault.place.kernel,
+               source_name(fault.place.file),
+               fault.place.line,
+               0,
+               fault.place.ptx_line,
+               fault.place.instruction,
+               {},
+               {}};
   return out;
 }
 
@@ -136,6 +142,9 @@ std::vector<Finding> diagnostic_findings(const cuda_shim::ShimReport& report) {
     finding.stage = StageName::execute;
     finding.message = diagnostic.message;
     finding.remedy = diagnostic.remedy;
+    if (diagnostic.note) finding.severity = Severity::note;
+    finding.place.kernel = diagnostic.kernel;
+    finding.place.host_call = diagnostic.call;
     bool repeated = false;
     for (const Finding& earlier : out)
       repeated = repeated || (earlier.rule == finding.rule && earlier.message == finding.message);

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "evaluation/findings.h"
+#include "problem/triage.h"
 
 namespace ptxbench::evaluation {
 namespace {
@@ -65,7 +66,33 @@ Finding unwritten_finding(const problem::Tensor& tensor, std::uint64_t count) {
   finding.message = count == tensor.count ? fmt::format("output {}: no element was written", tensor.name)
                                           : fmt::format("output {}: {} of {} elements were never written (in rows {})",
                                                         tensor.name, count, tensor.count, unwritten_rows(tensor));
-  finding.remedy = "check the grid's size, tile indices and the bounds of the last tile";
+  finding.place.output = tensor.name;
+  finding.remedy = problem::remedy_for("unwritten_region");
+  return finding;
+}
+
+/// Wrong numbers, under the rule of the explanation that convinces most.
+Finding numeric_finding(const problem::TensorComparison& result, const std::vector<LaunchSummary>& launches) {
+  constexpr double kConvincing = 0.5;
+  Finding finding;
+  finding.rule = "numeric.mismatch";
+  finding.stage = StageName::correctness;
+  finding.message = problem::describe(result);
+  finding.place.output = result.name;
+  std::string_view pattern;
+  for (const problem::Hypothesis& one : result.hypotheses) {
+    // Elements nobody wrote have a finding of their own.
+    if (one.pattern == "unwritten_region" || one.confidence < kConvincing) continue;
+    pattern = one.pattern;
+    finding.rule = problem::rule_for(pattern);
+    break;
+  }
+  finding.remedy = problem::remedy_for(pattern);
+  const bool one_kernel =
+      !launches.empty() && std::all_of(launches.begin(), launches.end(), [&](const LaunchSummary& launch) {
+        return launch.kernel == launches.front().kernel;
+      });
+  if (one_kernel) finding.place.kernel = launches.front().kernel;
   return finding;
 }
 
@@ -297,16 +324,10 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
     problem::TensorComparison result = problem::compare(output, (*truth)[i].as<float>(), limits, options);
     if (result.unwritten > 0) findings.push_back(unwritten_finding(output, result.unwritten));
     if (result.verdict == problem::Verdict::failed) {
-      if (run.correctness != Status::failed)
-        run.reason = result.unwritten > 0 ? "memory.unwritten" : "numeric.mismatch";
+      Finding finding = numeric_finding(result, observation.launches);
+      if (run.correctness != Status::failed) run.reason = result.unwritten > 0 ? "memory.unwritten" : finding.rule;
       run.correctness = Status::failed;
-      if (result.unwritten == 0 || result.wrong > result.unwritten) {
-        Finding finding;
-        finding.rule = "numeric.mismatch";
-        finding.stage = StageName::correctness;
-        finding.message = problem::describe(result);
-        findings.push_back(std::move(finding));
-      }
+      if (result.unwritten == 0 || result.wrong > result.unwritten) findings.push_back(std::move(finding));
     } else if (result.verdict == problem::Verdict::unknown && run.correctness == Status::passed) {
       run.correctness = Status::unknown;
       run.reason = result.note;

@@ -21,11 +21,23 @@ class Diagnosis {
       : output_(output), truth_(truth), result_(result), options_(options) {}
 
   std::vector<Hypothesis> run() {
+    examine();
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Hypothesis& a, const Hypothesis& b) { return a.confidence > b.confidence; });
+    return std::move(found_);
+  }
+
+ private:
+  void examine() {
     unwritten();
-    if (result_.unwritten + result_.nan == result_.wrong && result_.wrong > 0) return std::move(found_);
-    values();
+    not_finite();
+    if (result_.unwritten + result_.nan + result_.infinite == result_.wrong && result_.wrong > 0) return;
+    tail_only();
+    if (values())
+      return;  // zeros would also be "all of K is missing", and every other explanation of a constant is far-fetched
     scale();
     transposed();
+    stale_tile();
     permuted_rows();
     permuted_columns();
     permuted_chunks();
@@ -34,13 +46,10 @@ class Diagnosis {
         found_.push_back(std::move(hypothesis));
       }
     }
+    factors();
     if (found_.empty()) low_precision();
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Hypothesis& a, const Hypothesis& b) { return a.confidence > b.confidence; });
-    return std::move(found_);
   }
 
- private:
   float value(std::int64_t row, std::int64_t column) const {
     float out = 0;
     to_float(output_.dtype, output_.data(), static_cast<std::uint64_t>(row * result_.columns + column), 1, &out);
@@ -139,7 +148,61 @@ class Diagnosis {
                         : ""));
   }
 
-  void values() {
+  void not_finite() {
+    const std::uint64_t count = result_.nan + result_.infinite;
+    if (count == 0 || result_.wrong == 0) return;
+    std::string kinds;
+    if (result_.nan != 0) kinds = fmt::format("{} NaN", result_.nan);
+    if (result_.infinite != 0) kinds += fmt::format("{}{} infinite", kinds.empty() ? "" : " and ", result_.infinite);
+    add("not_finite", static_cast<double>(count) / static_cast<double>(result_.wrong),
+        fmt::format(
+            "{} results where the right ones are finite: accumulators, shared memory or outputs (which begin as "
+            "NaN) are read before anything was written to them, or a sum overflows",
+            kinds));
+  }
+
+  /// Only the last rows or columns are wrong, from where a tile begins.
+  void tail_only() {
+    const auto& cells = result_.wrong_cells;
+    const std::int64_t size = result_.cell_size;
+    if (cells.empty() || result_.wrong_cell_count > cells.size()) return;
+    std::int64_t row_begin = result_.rows, column_begin = result_.columns, row_end = 0, column_end = 0;
+    for (const ErrorCell& cell : cells) {
+      row_begin = std::min(row_begin, cell.row);
+      column_begin = std::min(column_begin, cell.column);
+    }
+    if (row_begin == 0 && column_begin == 0 && result_.rows > size && result_.columns > size) return;
+    row_begin = result_.rows;
+    column_begin = result_.columns;
+    for (const ErrorCell& cell : cells) {
+      for (std::int64_t row = cell.row; row < std::min(cell.row + size, result_.rows); ++row) {
+        for (std::int64_t column = cell.column; column < std::min(cell.column + size, result_.columns); ++column) {
+          if (!is_known(row, column) || !wrong(row, column)) continue;
+          row_begin = std::min(row_begin, row);
+          row_end = std::max(row_end, row + 1);
+          column_begin = std::min(column_begin, column);
+          column_end = std::max(column_end, column + 1);
+        }
+      }
+    }
+    const auto say = [&](const char* what, std::int64_t begin, std::int64_t end, std::int64_t count) {
+      // A fault of the last tile covers all of it, up to the end.
+      if (end != count || 2 * begin < count || begin % 8 != 0) return;
+      add("tail_only", 0.9,
+          fmt::format("only the last {} of {} {}s are wrong, from {} {} on: the last tile of that dimension is handled "
+                      "wrongly",
+                      count - begin, count, what, what, begin));
+    };
+    say("row", row_begin, row_end, result_.rows);
+    say("column", column_begin, column_end, result_.columns);
+  }
+
+  bool has(std::string_view pattern) const {
+    return std::any_of(found_.begin(), found_.end(), [&](const Hypothesis& one) { return one.pattern == pattern; });
+  }
+
+  /// Results that do not depend on the inputs at all.
+  bool values() {
     std::uint64_t samples = 0, zeros = 0, equal = 0;
     std::optional<float> first;
     for (const ErrorCell& cell : sample_cells(16)) {
@@ -154,16 +217,23 @@ class Diagnosis {
         if (y == *first) ++equal;
       }
     }
-    if (samples < 8) return;
+    if (samples < 8) return false;
+    // Where all wrong elements are in the last tile, that says more than what they hold.
+    const double certainty = has("tail_only") ? 0.85 : 1.0;
     const auto share = [&](std::uint64_t part) { return static_cast<double>(part) / static_cast<double>(samples); };
     if (share(zeros) > 0.95) {
-      add("all_zero", share(zeros),
+      add("all_zero", certainty * share(zeros),
           fmt::format("{:.0f} % of the wrong elements are exactly zero: the accumulators were never filled, or stored "
                       "before they were",
                       100 * share(zeros)));
-    } else if (share(equal) > 0.95) {
-      add("constant_value", share(equal), fmt::format("the wrong elements all hold the same value, {}", *first));
+      return true;
     }
+    if (share(equal) > 0.95) {
+      add("constant_value", certainty * share(equal),
+          fmt::format("the wrong elements all hold the same value, {}", *first));
+      return true;
+    }
+    return false;
   }
 
   void scale() {
@@ -175,6 +245,133 @@ class Diagnosis {
     add("constant_scale", 0.97,
         fmt::format("every element is {:.5g} times the right value: a wrong scale factor or a product added twice",
                     gain));
+  }
+
+  /// Rows, or else columns, that are right but for a factor: one for all that are wrong, or one for each.
+  void factors() {
+    if (has("constant_scale")) return;
+    for (const bool by_row : {true, false}) {
+      if (factors(by_row)) return;
+    }
+  }
+
+  bool factors(bool by_row) {
+    struct Factor {
+      std::int64_t line = 0;
+      double gain = 0;
+    };
+    std::vector<Factor> found;
+    int tested = 0;
+    const std::int64_t length = by_row ? result_.columns : result_.rows;
+    const std::int64_t lines = by_row ? result_.rows : result_.columns;
+    for (const ErrorCell& cell : sample_cells(8)) {
+      const std::int64_t first = by_row ? cell.row : cell.column, start = by_row ? cell.column : cell.row;
+      for (std::int64_t line = first; line < std::min(first + result_.cell_size, lines); line += 5) {
+        double yt = 0, tt = 0, yy = 0;
+        int count = 0;
+        for (std::int64_t i = start; i < std::min(start + result_.cell_size, length); ++i) {
+          const std::int64_t row = by_row ? line : i, column = by_row ? i : line;
+          if (!is_known(row, column)) continue;
+          const double y = static_cast<double>(value(row, column)), t = static_cast<double>(truth(row, column));
+          yt += y * t;
+          tt += t * t;
+          yy += y * y;
+          ++count;
+        }
+        if (count < 8 || tt == 0 || !std::isfinite(yy)) continue;
+        const double gain = yt / tt;
+        const double rest = yy / tt - gain * gain;
+        if (std::fabs(gain - 1) < 0.01 && rest < 1e-4) continue;  // this one is right
+        ++tested;
+        if (std::fabs(gain) > 1e-3 && rest < 1e-4 * gain * gain) found.push_back({line, gain});
+      }
+    }
+    if (found.size() < 3 || 10 * found.size() < 9 * static_cast<std::size_t>(tested)) return false;
+    const auto [least, most] = std::minmax_element(found.begin(), found.end(),
+                                                   [](const Factor& a, const Factor& b) { return a.gain < b.gain; });
+    const double confidence = 0.98 * static_cast<double>(found.size()) / tested;
+    const char* what = by_row ? "row" : "column";
+    if (most->gain - least->gain < 0.02 * std::fabs(most->gain)) {
+      add("constant_scale", confidence,
+          fmt::format("the wrong {}s are {:.4g} times the right values: a wrong scale factor in a part of the output",
+                      what, found.front().gain));
+    } else {
+      add("missing_rescale", confidence,
+          fmt::format("{}s are right but for a factor of their own, for example {} {} times {:.3g} and {} {} times "
+                      "{:.3g}: a scale per {} was left out, applied twice or taken from another {}",
+                      what, what, least->line, least->gain, what, most->line, most->gain, what, what));
+    }
+    return true;
+  }
+
+  /// A tile that holds what belongs to another one, which is right itself: results of an earlier tile, stored again.
+  void stale_tile() {
+    for (const std::int64_t size : {64, 32, 16, 8}) {
+      int tested = 0, matched = 0;
+      Tile example, example_source;
+      for (const ErrorCell& cell : sample_cells(8)) {
+        const std::optional<Tile> tile = wrong_tile(cell, size);
+        if (!tile) continue;
+        ++tested;
+        const std::optional<Tile> source = source_of(*tile, size);
+        if (!source) continue;
+        ++matched;
+        example = *tile;
+        example_source = *source;
+      }
+      if (matched == 0 || 2 * matched < tested) continue;
+      add("stale_tile", static_cast<double>(matched) / tested,
+          fmt::format(
+              "the tile at row {}, column {} holds the results of the one at row {}, column {}, which are there "
+              "too: a buffer was stored before the new results were in it, or a tile index is not advanced",
+              example.row_begin, example.column_begin, example_source.row_begin, example_source.column_begin));
+      return;
+    }
+  }
+
+  /// The aligned square around the first wrong element of a cell, if it lies inside the output and is known.
+  std::optional<Tile> wrong_tile(const ErrorCell& cell, std::int64_t size) const {
+    for (std::int64_t row = cell.row; row < std::min(cell.row + result_.cell_size, result_.rows); ++row) {
+      for (std::int64_t column = cell.column; column < std::min(cell.column + result_.cell_size, result_.columns);
+           ++column) {
+        if (!is_known(row, column) || !wrong(row, column)) continue;
+        const Tile tile{row / size * size, row / size * size + size, column / size * size, column / size * size + size};
+        if (tile.row_end > result_.rows || tile.column_end > result_.columns || !is_known(tile)) return std::nullopt;
+        return tile;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool is_known(const Tile& tile) const {
+    return is_known(tile.row_begin, tile.column_begin) && is_known(tile.row_end - 1, tile.column_end - 1) &&
+           is_known(tile.row_begin, tile.column_end - 1) && is_known(tile.row_end - 1, tile.column_begin);
+  }
+
+  std::optional<Tile> source_of(const Tile& tile, std::int64_t size) const {
+    const float corner = value(tile.row_begin, tile.column_begin);
+    for (std::int64_t row = 0; row + size <= result_.rows; row += size) {
+      for (std::int64_t column = 0; column + size <= result_.columns; column += size) {
+        const float expected = truth(row, column);
+        // A single element decides most of the time.
+        if (std::fabs(corner - expected) >
+            static_cast<float>(0.02 * std::fabs(static_cast<double>(expected)) + 0.02 * typical())) {
+          continue;
+        }
+        const Tile source{row, row + size, column, column + size};
+        if ((row == tile.row_begin && column == tile.column_begin) || !is_known(source)) continue;
+        Match copied, right;
+        for (std::int64_t i = 0; i < size; ++i) {
+          for (std::int64_t j = 0; j < size; j += 3) {
+            copied.add(value(tile.row_begin + i, tile.column_begin + j), truth(row + i, column + j));
+            right.add(value(row + i, column + j), truth(row + i, column + j));
+          }
+          if (i == 0 && !copied.same()) break;
+        }
+        if (copied.same() && right.same()) return source;
+      }
+    }
+    return std::nullopt;
   }
 
   void transposed() {
@@ -362,6 +559,7 @@ class Diagnosis {
   void low_precision() {
     const bool everywhere = result_.cell_count > 0 && 2 * result_.wrong_cell_count > result_.cell_count;
     if (result_.tensor_l2 > 0.1 || result_.worst_block_l2 > 3 * result_.tensor_l2) return;
+    if (result_.worst_element > 20 * result_.tensor_l2) return;  // a few bad elements, not many that are a little off
     add("low_precision", 0.5,
         fmt::format("small errors spread evenly over {} (relative L2 {:.3g}): inputs, partial sums or accumulators "
                     "are kept in too low a precision",
@@ -377,6 +575,49 @@ class Diagnosis {
 };
 
 }  // namespace
+
+std::string rule_for(std::string_view pattern) {
+  std::string rule = "numeric.";
+  for (const char c : pattern) rule += c == '_' ? '-' : c;
+  return rule;
+}
+
+std::string_view remedy_for(std::string_view pattern) {
+  struct Remedy {
+    std::string_view pattern, text;
+  };
+  static constexpr Remedy kRemedies[] = {
+      {"unwritten_region", "check the grid's size, tile indices and the bounds of the last tile"},
+      {"not_finite",
+       "start accumulators at zero (scale-d 0 in the first wgmma) and never read the output before writing it"},
+      {"all_zero", "wait for the last wgmma before the accumulators are stored, and check that the loop over K runs"},
+      {"constant_value", "store the accumulators, and check the index that each thread stores to"},
+      {"constant_scale", "check the scale factor, and that every product is added exactly once"},
+      {"missing_rescale",
+       "apply the scale of a row to its whole sum, and rescale earlier partial sums when it changes"},
+      {"transposed_matrix", "exchange row and column where the output is stored, or the operands"},
+      {"transposed_tile", "exchange row and column inside the tile that is stored (or .trans of stmatrix)"},
+      {"permuted_rows",
+       "check which rows of the accumulator fragment a warp and a lane hold, and the tile's row index"},
+      {"permuted_columns", "check which columns of the accumulator fragment a lane holds, and the tile's column index"},
+      {"permuted_chunks", "apply the store's swizzle to the shared-memory address that the output tile is written to"},
+      {"operand_swizzle", "give the tensor map and the matrix descriptor the same swizzle"},
+      {"transposed_operand",
+       "set the descriptor's major-ness (or the load's box and strides) to how the operand lies in memory"},
+      {"missing_k", "check the trip count of the loop over K and the bounds of its last tile"},
+      {"repeated_k", "start the accumulators at zero once, and load every K tile once"},
+      {"stale_k",
+       "wait for the full barrier of the stage that is read, with its phase, and check the K coordinate of the load"},
+      {"stale_tile",
+       "advance the tile index, and let the store of a tile finish before its buffer is filled again and stored"},
+      {"tail_only", "check the bounds of the last tile: what is loaded beyond the edge, and what is stored"},
+      {"low_precision", "accumulate in fp32 and round once, at the end"},
+  };
+  for (const Remedy& remedy : kRemedies) {
+    if (remedy.pattern == pattern) return remedy.text;
+  }
+  return "check the index arithmetic of the first wrong element";
+}
 
 std::vector<Hypothesis> diagnose(const Tensor& output, std::span<const float> truth, const TensorComparison& result,
                                  const CompareOptions& options) {

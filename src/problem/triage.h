@@ -9,10 +9,16 @@ namespace ptxbench::problem {
 
 /// Tries simple explanations of a failed comparison on samples of the wrong elements; most convincing first.
 ///
-/// Patterns: all_zero, constant_value, constant_scale, unwritten_region, transposed_matrix, transposed_tile,
-/// permuted_rows, permuted_columns, permuted_chunks (16-byte pieces of output rows), operand_swizzle (rows right only
-/// in the residue class that a swizzle leaves alone), missing_k, repeated_k, low_precision.
+/// Patterns of any operation: unwritten_region, not_finite, tail_only, all_zero, constant_value, constant_scale,
+/// missing_rescale, transposed_matrix, transposed_tile, stale_tile, permuted_rows, permuted_columns, permuted_chunks
+/// (16-byte pieces of output rows), low_precision. With the operands of a GEMM also operand_swizzle,
+/// transposed_operand, missing_k, repeated_k, stale_k.
 std::vector<Hypothesis> diagnose(const Tensor& output, std::span<const float> truth, const TensorComparison& result,
                                  const CompareOptions& options);
+
+/// The rule under which a pattern is reported: "numeric.stale-tile" for stale_tile.
+std::string rule_for(std::string_view pattern);
+/// What to do about it, in a line; something general for an unknown pattern.
+std::string_view remedy_for(std::string_view pattern);
 
 }  // namespace ptxbench::problem

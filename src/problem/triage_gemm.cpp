@@ -8,8 +8,8 @@ namespace ptxbench::problem {
 namespace {
 
 constexpr std::int64_t kGranule = 16;  // of K: one wgmma step of 16-bit operands
-constexpr std::size_t kSampleRows = 24;
-constexpr std::size_t kSampleColumns = 24;
+constexpr std::size_t kSampleRows = 32;
+constexpr std::size_t kSampleColumns = 32;
 
 struct Operand {
   std::vector<std::int64_t> index;
@@ -40,13 +40,16 @@ class GemmDiagnosis {
 
   std::vector<Hypothesis> run() {
     if (depth_ < kGranule || failure_.result.wrong_cells.empty()) return {};
-    // One wrong cell is examined closely: 24 of its rows against 24 of its columns.
+    // One wrong cell is examined closely: 32 of its rows against 32 of its columns.
     const auto& cells = failure_.result.wrong_cells;
     const auto worst = std::max_element(cells.begin(), cells.end(),
                                         [](const ErrorCell& a, const ErrorCell& b) { return a.wrong < b.wrong; });
     take(*worst);
     if (a_.index.size() < 4 || b_.index.size() < 4) return {};
     swizzle();
+    if (found_.empty()) transposed_operand();
+    if (found_.empty()) lag();
+    if (found_.empty()) partial_scale();
     if (found_.empty()) k_ranges();
     return std::move(found_);
   }
@@ -136,6 +139,140 @@ class GemmDiagnosis {
     }
   }
 
+  float a(std::size_t i, std::int64_t k) const {
+    return a_.values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)];
+  }
+  float b(std::size_t j, std::int64_t k) const {
+    return b_.values[j * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)];
+  }
+
+  /// The share of the sample's error that goes when `predict(i, j)` is what the output should be under a hypothesis.
+  /// Every third row and column of the sample are enough for a test of one hypothesis.
+  template <class Predict>
+  double explained_by(Predict predict) const {
+    double left = 0, all = 0;
+    for (std::size_t i = 0; i < a_.index.size(); i += 3) {
+      for (std::size_t j = 0; j < b_.index.size(); j += 3) {
+        const std::size_t at = i * b_.index.size() + j;
+        left += square(output_[at] - predict(i, j));
+        all += square(output_[at] - truth_[at]);
+      }
+    }
+    return all > 0 ? 1 - left / all : 0;
+  }
+
+  /// An operand taken as if its memory held the transposed matrix.
+  void transposed_operand() {
+    const auto reread = [&](const MatrixRows& matrix, const Operand& operand) {
+      std::vector<float> values(operand.values.size());
+      for (std::size_t i = 0; i < operand.index.size(); i += 3) {
+        for (std::int64_t k = 0; k < depth_; ++k) {
+          const std::int64_t at = k * matrix.rows() + operand.index[i];
+          matrix.read(at / depth_, at % depth_, 1,
+                      &values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(k)]);
+        }
+      }
+      return values;
+    };
+    const std::vector<float> a_read = reread(failure_.a, a_), b_read = reread(failure_.b, b_);
+    static constexpr const char* kOperands[] = {"", "A", "B", "A and B"};
+    for (int which = 1; which <= 3; ++which) {
+      const std::vector<float>& left = (which & 1) != 0 ? a_read : a_.values;
+      const std::vector<float>& right = (which & 2) != 0 ? b_read : b_.values;
+      const double explained = explained_by([&](std::size_t i, std::size_t j) {
+        return dot(left.data() + i * static_cast<std::size_t>(depth_),
+                   right.data() + j * static_cast<std::size_t>(depth_), depth_);
+      });
+      if (explained < 0.98) continue;
+      found_.push_back({"transposed_operand",
+                        fmt::format("{} {} read as if the reduction were not the contiguous dimension (transposed)",
+                                    kOperands[which], which == 3 ? "are" : "is"),
+                        explained});
+      return;
+    }
+  }
+
+  static double dot(const float* left, const float* right, std::int64_t count) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < count; ++k) sum += static_cast<double>(left[k]) * static_cast<double>(right[k]);
+    return sum;
+  }
+
+  /// One operand is a fixed number of K behind the other throughout: its stage is read before the new tile has arrived.
+  void lag() {
+    constexpr std::int64_t kFurthest = 512;
+    for (std::int64_t distance = kGranule; distance <= std::min(kFurthest, depth_ / 3); distance += kGranule) {
+      for (const bool a_behind : {true, false}) {
+        const std::int64_t count = depth_ - distance;
+        const double explained = explained_by([&](std::size_t i, std::size_t j) {
+          const float* left = a_.values.data() + i * static_cast<std::size_t>(depth_);
+          const float* right = b_.values.data() + j * static_cast<std::size_t>(depth_);
+          return a_behind ? dot(left, right + distance, count) : dot(left + distance, right, count);
+        });
+        // What the first tiles met is not known.
+        if (explained < 0.98 - 1.5 * static_cast<double>(distance) / static_cast<double>(depth_)) continue;
+        found_.push_back(
+            {"stale_k",
+             fmt::format("{} is {} of K behind {} in every step: its stage still holds an earlier tile when "
+                         "it is read (stale data)",
+                         a_behind ? "A" : "B", distance, a_behind ? "B" : "A"),
+             explained});
+        return;
+      }
+    }
+  }
+
+  /// The sum up to some k, or from there on, enters with a factor: partial sums were rescaled wrongly or not at all.
+  void partial_scale() {
+    std::vector<double> partial(output_.size());
+    struct Best {
+      double explained = 0, factor = 0;
+      std::int64_t k = 0;
+      bool first = false;
+    } best;
+    double whole = 0;
+    const auto fit = [&](std::int64_t k, bool first) {
+      double cross = 0, norm2 = 0;
+      for (std::size_t at = 0; at < partial.size(); ++at) {
+        const double part = first ? partial[at] : truth_[at] - partial[at];
+        cross += (output_[at] - truth_[at]) * part;
+        norm2 += part * part;
+      }
+      if (norm2 == 0) return 0.0;
+      const double explained = cross * cross / norm2 / error2_;
+      if (explained > best.explained) best = {explained, 1 + cross / norm2, k, first};
+      return explained;
+    };
+    if (error2_ == 0) return;
+    for (std::int64_t begin = 0; begin < depth_; begin += kGranule) {
+      const std::int64_t end = std::min(begin + kGranule, depth_);
+      for (std::size_t i = 0; i < a_.index.size(); ++i) {
+        for (std::size_t j = 0; j < b_.index.size(); ++j) {
+          partial[i * b_.index.size() + j] +=
+              dot(&a_.values[i * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(begin)],
+                  &b_.values[j * static_cast<std::size_t>(depth_) + static_cast<std::size_t>(begin)], end - begin);
+        }
+      }
+      if (end == depth_) {
+        whole = fit(end, true);
+      } else {
+        fit(end, true);
+        fit(end, false);
+      }
+    }
+    // A factor of 0 or 2 is a part that is missing or was added twice; one of the whole sum is no partial one.
+    if (best.explained < 0.98 || whole > 0.98 || best.k == depth_ || std::fabs(best.factor) < 0.1 ||
+        std::fabs(best.factor - 2) < 0.1) {
+      return;
+    }
+    found_.push_back(
+        {"missing_rescale",
+         fmt::format("the sum over k {}-{} enters {:.4g} times: partial sums are rescaled wrongly, or one of "
+                     "them is not",
+                     best.first ? 0 : best.k, best.first ? best.k - 1 : depth_ - 1, best.factor),
+         best.explained});
+  }
+
   struct Range {
     std::int64_t begin = 0, end = 0;
     double coefficient = 0;
@@ -180,6 +317,8 @@ class GemmDiagnosis {
       }
     }
     if (runs.empty()) return;
+    // Nothing but the right sum is left out: whatever the output holds, it is not that.
+    if (runs.front().begin == 0 && runs.front().end == depth_) return;
     // Confirmed by subtracting what the runs predict.
     double left = 0;
     for (std::size_t i = 0; i < a_.index.size(); ++i) {
@@ -196,6 +335,7 @@ class GemmDiagnosis {
         left += square(error[i * columns + j] - predicted);
       }
     }
+    if (stale_operand(runs)) return;
     const double explained = error2_ > 0 ? 1 - left / error2_ : 0;
     if (explained < 0.5) return;
     std::string missing, repeated;
@@ -207,7 +347,9 @@ class GemmDiagnosis {
       if (count == 5) list += ", ...";
     }
     std::string text;
+    const char* pattern = missing.empty() ? "repeated_k" : "missing_k";
     if (!missing.empty() && !repeated.empty()) {
+      pattern = "stale_k";
       text = fmt::format(
           "{} is missing and {} was added once more: a stage of the pipeline was read before its new data "
           "arrived (stale data), or loaded from the wrong coordinate",
@@ -220,7 +362,47 @@ class GemmDiagnosis {
     } else {
       text = fmt::format("{} was added twice", repeated);
     }
-    found_.push_back({missing.empty() ? "repeated_k" : "missing_k", std::move(text), explained});
+    found_.push_back({pattern, std::move(text), explained});
+  }
+
+  /// Whether one operand alone was stale in the ranges that are missing: its tile came from another place of K.
+  bool stale_operand(const std::vector<Range>& runs) {
+    std::int64_t total = 0, first = depth_, last = 0;
+    for (const Range& run : runs) {
+      if (run.coefficient > 0) return false;
+      total += run.end - run.begin;
+      first = std::min(first, run.begin);
+      last = std::max(last, run.end);
+    }
+    constexpr std::int64_t kMost = 1024;  // what is tested against every distance
+    if (total > kMost) return false;
+    for (std::int64_t distance = -first; distance <= depth_ - last; distance += kGranule) {
+      if (distance == 0) continue;
+      for (const bool a_stale : {true, false}) {
+        const double explained = explained_by([&](std::size_t i, std::size_t j) {
+          double sum = truth_[i * b_.index.size() + j];
+          for (const Range& run : runs) {
+            for (std::int64_t k = run.begin; k < run.end; ++k) {
+              const double right = static_cast<double>(a(i, k)) * static_cast<double>(b(j, k));
+              sum += static_cast<double>(a(i, a_stale ? k + distance : k)) *
+                         static_cast<double>(b(j, a_stale ? k : k + distance)) -
+                     right;
+            }
+          }
+          return sum;
+        });
+        if (explained < 0.9) continue;
+        found_.push_back(
+            {"stale_k",
+             fmt::format("for k {}-{} the tile of {} is that of k {}-{}: its stage was read before the new "
+                         "data arrived (stale data), or loaded from the wrong coordinate",
+                         runs.front().begin, runs.front().end - 1, a_stale ? "A" : "B", runs.front().begin + distance,
+                         runs.front().end - 1 + distance),
+             explained});
+        return true;
+      }
+    }
+    return false;
   }
 
   const GemmFailure& failure_;

@@ -42,21 +42,6 @@ std::string register_name(Type type, unsigned number) {
   }
 }
 
-Type doubled(Type type) {
-  switch (type) {
-    case Type::u16:
-      return Type::u32;
-    case Type::s16:
-      return Type::s32;
-    case Type::u32:
-      return Type::u64;
-    case Type::s32:
-      return Type::s64;
-    default:
-      return Type::b64;
-  }
-}
-
 bool takes_integers(Type type) {
   switch (type) {
     case Type::u8:
@@ -280,7 +265,7 @@ class Sampler {
   Spellings operand(const OperandRule& rule) {
     Type type = rule.type;
     if (rule.type_index >= 0 && static_cast<size_t>(rule.type_index) < types_.size()) type = types_[rule.type_index];
-    if (rule.widened) type = doubled(type);
+    if (rule.widened) type = widened_type(type);
     if (const unsigned count = elements(rule, type); count > 0) return vector_operand(rule, type, count);
     switch (rule.role) {
       case OperandRole::immediate: {

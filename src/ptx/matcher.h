@@ -57,4 +57,7 @@ struct FragmentSize {
 };
 FragmentSize fragment_size(Op op, MatrixShape shape, char fragment, Type element);
 
+/// The integer type of twice the width, which a `widened` operand has ("mad.wide.u16": u32); none for other types.
+Type widened_type(Type type);
+
 }  // namespace ptxbench::ptx

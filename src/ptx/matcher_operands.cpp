@@ -84,21 +84,6 @@ bool constant_fits(Type wanted, const Operand& operand) {
   }
 }
 
-Type widen(Type type) {
-  switch (type) {
-    case Type::u16:
-      return Type::u32;
-    case Type::s16:
-      return Type::s32;
-    case Type::u32:
-      return Type::u64;
-    case Type::s32:
-      return Type::s64;
-    default:
-      return Type::none;
-  }
-}
-
 struct RuleTarget {
   Type type = Type::none;
   uint32_t count = 0;  ///< 0: a scalar
@@ -154,7 +139,7 @@ class Matcher {
     target.type = rule.type;
     if (rule.type_index >= 0 && static_cast<size_t>(rule.type_index) < types_) {
       target.type = type_[rule.type_index];
-      if (rule.widened) target.type = widen(target.type);
+      if (rule.widened) target.type = widened_type(target.type);
     }
     switch (rule.count_rule) {
       case CountRule::one:
@@ -524,6 +509,21 @@ class Matcher {
 };
 
 }  // namespace
+
+Type widened_type(Type type) {
+  switch (type) {
+    case Type::u16:
+      return Type::u32;
+    case Type::s16:
+      return Type::s32;
+    case Type::u32:
+      return Type::u64;
+    case Type::s32:
+      return Type::s64;
+    default:
+      return Type::none;
+  }
+}
 
 FragmentSize fragment_size(Op op, MatrixShape shape, char fragment, Type element) {
   const bool group = op == Op::wgmma_mma_async || op == Op::wgmma_mma_async_sp;

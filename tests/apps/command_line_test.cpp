@@ -58,6 +58,42 @@ TEST(CommandLine, UnknownOptionIsAUsageError) {
   EXPECT_THAT(result.stderr_text, HasSubstr("--no-such-option"));
 }
 
+TEST(CommandLine, OptionsMayStandBeforeTheFile) {
+  // Every option that may be repeated, with the file behind it: the file is missing, and that is what is said.
+  for (const char* command : {"eval", "check"}) {
+    for (const auto& option : std::vector<std::vector<std::string>>{
+             {"--data", "problems"}, {"--workload", "94920358"}, {"--axis", "M=64"}}) {
+      std::vector<std::string> arguments = {command, "-p", "gemm_n7168_k5120"};
+      arguments.insert(arguments.end(), option.begin(), option.end());
+      arguments.emplace_back("no-such-kernel.cu");
+      const auto result = ptxbench(arguments);
+      EXPECT_EQ(result.exit_code, 2) << command << " " << option[0];
+      EXPECT_THAT(result.stderr_text, HasSubstr("no-such-kernel.cu")) << command << " " << option[0];
+      EXPECT_THAT(result.stderr_text, ::testing::Not(HasSubstr("required"))) << command << " " << option[0];
+    }
+  }
+  for (const auto& option : std::vector<std::vector<std::string>>{{"--policies", "eager,lazy"}, {"--replay", "3"}}) {
+    std::vector<std::string> arguments = {"check", "-p", "gemm_n7168_k5120"};
+    arguments.insert(arguments.end(), option.begin(), option.end());
+    arguments.emplace_back("no-such-kernel.cu");
+    const auto result = ptxbench(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.stderr_text, HasSubstr("no-such-kernel.cu")) << option[0];
+  }
+}
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsThree) {
+  const std::string program = (base::executable_path().value().parent_path() / "ptxbench").string();
+  for (const char* command : {"--version", "--help", "problems", "problems --json", "doctor --json"}) {
+    base::ProcessOptions options;
+    options.argv = {"sh", "-c", "\"$0\" " + std::string(command) + " >/dev/full", program};
+    const auto result = base::run_process(options);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_code, 3) << command;
+    EXPECT_THAT(result->stderr_text, HasSubstr("cannot write the output: No space left on device")) << command;
+  }
+}
+
 const base::Json* find_check(const base::Json& report, const std::string& name) {
   for (const auto& check : report["checks"]) {
     if (check["name"] == name) return &check;

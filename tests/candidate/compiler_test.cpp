@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "candidate/abi.h"
 #include "candidate/elf_symbols.h"
+#include "candidate/identity.h"
 
 namespace ptxbench::candidate {
 namespace {
@@ -73,6 +74,33 @@ TEST_F(CompilerTest, MakesLibraryPtxAndCubin) {
   ASSERT_TRUE(again);
   EXPECT_TRUE(again->report.cached);
   EXPECT_EQ(again->artifact->id, compilation->artifact->id);
+}
+
+TEST_F(CompilerTest, IdentityIsThatOfTheCodeNotOfTheText) {
+  const auto identity = [&](const std::string& source) {
+    const auto compilation = compiler_->compile(source);
+    EXPECT_TRUE(compilation && compilation->artifact) << source;
+    const auto made = identity_of(*compilation->artifact);
+    EXPECT_TRUE(made) << made.error().message;
+    return made.value_or(Identity{});
+  };
+  const auto changed = [](std::string_view from, std::string_view to) {
+    std::string source = kGood;
+    source.replace(source.find(from), from.size(), to);
+    return source;
+  };
+  const Identity first = identity(kGood);
+  // Another comment, no line moved.
+  const Identity commented = identity(changed("float* out, int n) {", "float*   out, int n) {  // fills"));
+  EXPECT_EQ(commented.behaviour, first.behaviour);
+  EXPECT_EQ(commented.places, first.places);
+  // The exception holds the number of its line.
+  EXPECT_NE(identity(changed("__global__", "\n__global__")).behaviour, first.behaviour);
+  // Host code alone, device code alone.
+  const Identity launched = identity(changed("<<<1, 32, 0", "<<<1, 64, 0"));
+  EXPECT_NE(launched.behaviour, first.behaviour);
+  EXPECT_EQ(launched.places, first.places);
+  EXPECT_NE(identity(changed("out[i] = 1.0f", "out[i] = 2.0f")).behaviour, first.behaviour);
 }
 
 TEST_F(CompilerTest, TheLibraryCanBeCalled) {

@@ -37,6 +37,7 @@ class ForeignProgram : public ::testing::Test {
     request.socket = (*server)->socket_path();
     request.preload = info->needs_preload;
     request.limits = limits;
+    request.untrusted = untrusted_;
     if (!request.limits.wall) request.limits.wall = std::chrono::seconds(60);
     auto outcome = run_host_process(request);
     ASSERT_TRUE(outcome) << outcome.error().message;
@@ -50,6 +51,7 @@ class ForeignProgram : public ::testing::Test {
     }
     return "none";
   }
+  bool untrusted_ = false;
   HostOutcome outcome_;
   ShimReport report_;
 };
@@ -158,6 +160,38 @@ TEST_F(ForeignProgram, HasNoNetwork) {
 TEST_F(ForeignProgram, CannotReachItsParent) {
   run("host_conduct", {"parent"});
   EXPECT_EQ(outcome_.stdout_text, "1 1 1\n");
+}
+
+TEST_F(ForeignProgram, UntrustedCodeCanOnlyReadFiles) {
+  const auto folder = base::TempDir::create("untrusted");
+  ASSERT_TRUE(folder);
+  const auto old = folder->path() / "old";
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder->path()), {}); };
+  ASSERT_TRUE(base::write_file_atomic(old, "as it was"));
+  std::filesystem::permissions(old, std::filesystem::perms(0644));
+  const auto written = std::filesystem::last_write_time(old);
+  untrusted_ = true;
+  run("host_conduct", {"files", folder->path().string()});
+  EXPECT_EQ(outcome_.stdout_text, "read \n");
+  EXPECT_EQ(base::read_file(old).value_or("gone"), "as it was");
+  EXPECT_EQ(std::filesystem::status(old).permissions(), std::filesystem::perms(0644));
+  EXPECT_EQ(std::filesystem::last_write_time(old), written);
+  EXPECT_EQ(files(), 1);
+  // A program of the user's own may do all of that, so the attempts are real ones.
+  untrusted_ = false;
+  run("host_conduct", {"files", folder->path().string()});
+  EXPECT_EQ(outcome_.stdout_text,
+            "read write update create create-for-reading temporary truncate-open truncate fopen append folder symlink "
+            "link fifo mode mode-of-descriptor times socket rename remove \n");
+}
+
+TEST_F(ForeignProgram, UntrustedCodeStaysInItsProcessGroup) {
+  untrusted_ = true;
+  run("host_conduct", {"group"});
+  EXPECT_EQ(outcome_.stdout_text, "0\n");
+  untrusted_ = false;
+  run("host_conduct", {"group"});
+  EXPECT_NE(outcome_.stdout_text, "0\n");
 }
 
 TEST_F(ForeignProgram, MemoryIsLimited) {

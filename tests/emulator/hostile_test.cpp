@@ -4,6 +4,7 @@
 
 #include "emulator/tensor/tensor_map.h"
 #include "isa/async/kernel_fixture.h"
+#include "ptx/module.h"
 
 /// Modules and kernels that try to leave the emulated machine, to exhaust the host or to keep it busy for ever.
 namespace ptxbench::emulator {
@@ -247,6 +248,55 @@ meet:
   bra again;
 )"),
         {}, "sync.budget");
+}
+
+TEST_P(Hostile, BlocksThatDoNothingCostToo) {
+  // A grid of two billion blocks that return at once would keep the host busy for hours.
+  device.reset();
+  DeviceOptions options;
+  options.threads = 1;
+  options.completion = GetParam();
+  options.instruction_budget = 1'000'000;
+  auto created = Device::create(std::move(options));
+  ASSERT_TRUE(created.has_value());
+  device = std::move(*created);
+  const std::string empty = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n";
+  const LaunchReport endless = launch(empty, {.grid = 0x7fffffff, .block = 32}, {});
+  ASSERT_TRUE(endless.fault.has_value());
+  EXPECT_EQ(endless.fault->rule, "sync.budget");
+  EXPECT_LT(endless.clusters_run, 10'000u);
+  const LaunchReport small = launch(empty, {.grid = 2000, .block = 32}, {});
+  EXPECT_FALSE(small.fault.has_value());
+  EXPECT_EQ(small.clusters_run, 2000u);
+}
+
+TEST_P(Hostile, GuardedWarpBarriersAreCounted) {
+  // Lanes 0-7 and 16-31 meet at two barriers, whoever comes first; the guards keep lanes 8-15 away.
+  const LaunchReport report = run(kernel(R"(
+  mov.u32 %r4, 0;
+  setp.lt.u32 %p0, %r1, 16;
+  setp.lt.u32 %p1, %r1, 8;
+  setp.ge.u32 %p2, %r1, 16;
+again:
+  @%p0 bra low;
+  @%p2 bar.warp.sync 0xffff00ff;
+  bra next;
+low:
+  @%p1 bar.warp.sync 0xffff00ff;
+next:
+  add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p3, %r4, 3;
+  @%p3 bra again;
+)"),
+                                  {});
+  std::vector<uint64_t> lanes;
+  for (const InstructionCount& count : report.counts) {
+    const ptx::Function& function = report.module->functions[count.function];
+    if (function.instructions[count.instruction].op != ptx::Op::bar_warp_sync) continue;
+    EXPECT_EQ(count.warps, 3u);
+    lanes.push_back(count.lanes);
+  }
+  EXPECT_EQ(lanes, (std::vector<uint64_t>{3 * 16, 3 * 8}));
 }
 
 TEST_P(Hostile, DivergentLoopLeavesOtherWarpsTheirTurn) {

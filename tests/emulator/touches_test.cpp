@@ -8,8 +8,8 @@
 #include "emulator/device.h"
 #include "emulator/touches.h"
 
-/// Proofs that a launch has no race (touches.h): against simple models, and whole random kernels against the checker
-/// that watches every access.
+/// Proofs that a launch has no race (touches.h), and launches that several threads watch: against simple models, and
+/// whole random kernels against the checker that watches every access on one thread.
 namespace ptxbench::emulator {
 namespace {
 
@@ -223,10 +223,15 @@ std::string kernel(const std::string& body) {
          body + "  ret;\n}\n";
 }
 
-/// A checker that also says how many launches came with a proof.
+/// What the checker is content with.
+struct Way {
+  bool proofs = false, workers = false;
+};
+
+/// A checker that also says how many launches came with a proof, or were shared by threads and clean.
 class Spy final : public Observer {
  public:
-  explicit Spy(bool accept_proofs) : checker_(options(accept_proofs)) {}
+  explicit Spy(const Way& way) : checker_(options(way)) {}
   void on_launch_begin(const LaunchEvent& e) override { checker_.on_launch_begin(e); }
   void on_launch_end(const LaunchEvent& e) override { checker_.on_launch_end(e); }
   bool accepts_proof(const LaunchEvent& e) override { return checker_.accepts_proof(e); }
@@ -234,25 +239,38 @@ class Spy final : public Observer {
     ++proved;
     checker_.on_proved(e, written);
   }
+  bool accepts_workers(const LaunchEvent& e, unsigned workers) override { return checker_.accepts_workers(e, workers); }
+  void on_worker(unsigned worker) override { checker_.on_worker(worker); }
+  bool on_workers_end(const LaunchEvent& e) override {
+    const bool clean = checker_.on_workers_end(e);
+    shared += clean ? 1 : 0;
+    return clean;
+  }
+  void on_async_issue(const AsyncIssueEvent& e) override { checker_.on_async_issue(e); }
+  void on_group_commit(const Agent& a, Site s, Completion kind, uint64_t group) override {
+    checker_.on_group_commit(a, s, kind, group);
+  }
+  void on_group_wait(const GroupWaitEvent& e) override { checker_.on_group_wait(e); }
   void on_access(const AccessEvent& e) override { checker_.on_access(e); }
   void on_fence(const FenceEvent& e) override { checker_.on_fence(e); }
   void on_barrier(const BarrierEvent& e) override { checker_.on_barrier(e); }
   void on_exit(const Agent& a, Site s) override { checker_.on_exit(a, s); }
 
   checker::Checker& checker() { return checker_; }
-  unsigned proved = 0;
+  unsigned proved = 0, shared = 0;
 
  private:
-  static checker::CheckerOptions options(bool accept_proofs) {
+  static checker::CheckerOptions options(const Way& way) {
     checker::CheckerOptions result;
-    result.accept_proofs = accept_proofs;
+    result.accept_proofs = way.proofs;
+    result.accept_workers = way.workers;
     return result;
   }
   checker::Checker checker_;
 };
 
 struct Outcome {
-  unsigned proved = 0;
+  unsigned proved = 0, shared = 0;
   std::multiset<std::string> rules;
   std::vector<std::byte> memory;
   std::string fault;
@@ -260,10 +278,11 @@ struct Outcome {
 
 constexpr uint32_t kGlobalBytes = 16384;
 
-Outcome run(const std::string& ptx, bool accept_proofs, uint32_t ctas = 2, uint32_t threads = 64,
-            unsigned workers = 2) {
+constexpr Way kProofs{true, false}, kWorkers{false, true}, kAlone{false, false};
+
+Outcome run(const std::string& ptx, const Way& way, uint32_t ctas = 2, uint32_t threads = 64, unsigned workers = 2) {
   Outcome outcome;
-  Spy spy(accept_proofs);
+  Spy spy(way);
   DeviceOptions options;
   options.observer = &spy;
   options.threads = workers;
@@ -286,6 +305,7 @@ Outcome run(const std::string& ptx, bool accept_proofs, uint32_t ctas = 2, uint3
   if (report && report->fault) outcome.fault = report->fault->rule;
   spy.checker().finish_outputs();
   outcome.proved = spy.proved;
+  outcome.shared = spy.shared;
   for (const auto& finding : spy.checker().findings())
     outcome.rules.insert(finding.rule + " " + std::to_string(finding.party.site.instruction) +
                          (finding.rule == "memory.unwritten" ? finding.message : ""));
@@ -369,7 +389,7 @@ TEST(Proof, IsFoundWhereThereIsOne) {
   for (const Case& one : kCases) {
     SCOPED_TRACE(one.name);
     const std::string ptx = kernel(one.body);
-    const Outcome fast = run(ptx, true), slow = run(ptx, false);
+    const Outcome fast = run(ptx, kProofs), slow = run(ptx, kAlone);
     EXPECT_EQ(fast.proved, one.proved ? 1u : 0u);
     EXPECT_EQ(slow.proved, 0u);
     EXPECT_EQ(fast.rules, slow.rules);
@@ -388,7 +408,7 @@ TEST(Proof, AFailedOneLeavesNothingBehind) {
              "  ld.global.u32 %r8, [%rd1];\n  add.u32 %r8, %r8, 1;\n  st.global.u32 [%rd1], %r8;\n"
              "  st.global.u32 [%rd0+12288], %r3;\n"
              "  ld.global.u32 %r8, [%rd1];\n  add.u32 %r8, %r8, 1;\n  st.global.u32 [%rd1], %r8;\n");
-  const Outcome outcome = run(ptx, true, 64, 32);
+  const Outcome outcome = run(ptx, kProofs, 64, 32);
   EXPECT_EQ(outcome.proved, 0u);
   for (uint32_t i = 0; i < 64 * 32; ++i) {
     uint32_t word = 0;
@@ -398,8 +418,8 @@ TEST(Proof, AFailedOneLeavesNothingBehind) {
 }
 
 TEST(Proof, AFaultIsReportedOnce) {
-  const Outcome outcome =
-      run(kernel(OWN_GLOBAL "  st.global.u32 [%rd1], %r2;\n  mov.u64 %rd2, 0;\n  st.global.u32 [%rd2], %r2;\n"), true);
+  const Outcome outcome = run(
+      kernel(OWN_GLOBAL "  st.global.u32 [%rd1], %r2;\n  mov.u64 %rd2, 0;\n  st.global.u32 [%rd2], %r2;\n"), kProofs);
   EXPECT_EQ(outcome.proved, 0u);
   EXPECT_EQ(outcome.fault, "memory.out-of-bounds");
 }
@@ -409,7 +429,7 @@ TEST(Proof, ClustersThatNeedEachOtherAreNotForIt) {
   const Outcome outcome = run(kernel("  setp.ne.u32 %q0, %r3, 0;\n  @%q0 bra set;\nwait:\n"
                                      "  ld.acquire.gpu.global.u32 %r8, [%rd0];\n  setp.ne.u32 %q1, %r8, 9;\n"
                                      "  @%q1 bra wait;\n  ret;\nset:\n  st.release.gpu.global.u32 [%rd0], 9;\n"),
-                              true, 2, 32);
+                              kProofs, 2, 32);
   EXPECT_EQ(outcome.fault, "");
   EXPECT_EQ(outcome.proved, 0u);
   EXPECT_TRUE(std::none_of(outcome.rules.begin(), outcome.rules.end(),
@@ -468,7 +488,7 @@ TEST(Proof, SaysNothingElseThanTheFullCheck) {
   for (unsigned seed = 1; seed <= 1500; ++seed) {
     std::mt19937 random(seed);
     const std::string ptx = kernel(random_body(random));
-    const Outcome fast = run(ptx, true, 2, 96), slow = run(ptx, false, 2, 96);
+    const Outcome fast = run(ptx, kProofs, 2, 96), slow = run(ptx, kAlone, 2, 96);
     EXPECT_EQ(fast.rules, slow.rules) << "seed " << seed << "\n" << ptx;
     if (slow.rules.empty() || std::none_of(slow.rules.begin(), slow.rules.end(),
                                            [](const std::string& rule) { return rule.starts_with("race."); })) {
@@ -481,6 +501,55 @@ TEST(Proof, SaysNothingElseThanTheFullCheck) {
   }
   EXPECT_GT(proved, 300u);
   EXPECT_GT(hazardous, 300u);
+}
+
+// --- launches that several threads watch
+
+TEST(Workers, SayNothingElseThanOneThread) {
+  unsigned shared = 0, hazardous = 0;
+  for (unsigned seed = 1; seed <= 1500; ++seed) {
+    std::mt19937 random(seed);
+    // Half of the kernels have asynchronous copies as well.
+    std::string body = random_body(random);
+    if (seed % 2 == 0) {
+      body =
+          "  mul.wide.u32 %rd30, %r6, 4;\n  add.u64 %rd30, %rd30, %rd0;\n  shl.b32 %r30, %r2, 2;\n"
+          "  add.u32 %r30, %r30, %r0;\n  cp.async.ca.shared.global [%r30+1024], [%rd30+4096], 4;\n"
+          "  cp.async.commit_group;\n" +
+          body + (random() % 4 != 0 ? "  cp.async.wait_group 0;\n" : "");
+    }
+    const std::string ptx = kernel(body);
+    const uint32_t ctas = 2 + seed % 5;
+    const Outcome fast = run(ptx, kWorkers, ctas, 64), slow = run(ptx, kAlone, ctas, 64);
+    EXPECT_EQ(fast.rules, slow.rules) << "seed " << seed << "\n" << ptx;
+    EXPECT_EQ(fast.memory, slow.memory) << "seed " << seed << "\n" << ptx;
+    EXPECT_EQ(slow.shared, 0u);
+    shared += fast.shared;
+    hazardous += slow.rules.size() > 1 ? 1 : 0;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(shared, 200u);
+  EXPECT_GT(hazardous, 300u);
+}
+
+TEST(Workers, ConflictsBetweenThemAreFound) {
+  // Each CTA writes a word of its own and the one that the next CTA reads.
+  const std::string ptx = kernel(
+      "  setp.ne.u32 %q0, %r2, 0;\n  @%q0 exit;\n  mul.wide.u32 %rd1, %r3, 4;\n"
+      "  add.u64 %rd1, %rd0, %rd1;\n  st.global.u32 [%rd1+4], %r3;\n"
+      "  ld.global.u32 %r8, [%rd1+4096];\n  ld.global.u32 %r9, [%rd1];\n");
+  const Outcome outcome = run(ptx, kWorkers, 64, 32);
+  EXPECT_EQ(outcome.shared, 0u);
+  EXPECT_EQ(outcome.rules, run(ptx, kAlone, 64, 32).rules);
+  EXPECT_TRUE(std::any_of(outcome.rules.begin(), outcome.rules.end(),
+                          [](const std::string& rule) { return rule.starts_with("race.global"); }));
+}
+
+TEST(Workers, DoNotSharePrintingOrWhatAtomicsOrder) {
+  const Outcome atomics = run(kernel("  red.global.add.u32 [%rd0], 1;\n"), kWorkers);
+  EXPECT_EQ(atomics.shared, 0u);
+  const Outcome shared_atomics = run(kernel("  red.shared.add.u32 [tile], 1;\n"), kWorkers);
+  EXPECT_EQ(shared_atomics.shared, 1u);
 }
 
 }  // namespace

@@ -45,13 +45,19 @@ TEST(DeviceFaults, UnwrittenRowsAreNamed) {
   // The last two of six rows of 256 columns.
   EXPECT_NE(finding->message.find("512 of 1536"), std::string::npos) << finding->message;
   EXPECT_NE(finding->message.find("rows 4-5"), std::string::npos) << finding->message;
-  EXPECT_EQ(find(result, "numeric.mismatch"), nullptr);
+  EXPECT_TRUE(std::none_of(result.findings.begin(), result.findings.end(),
+                           [](const Finding& one) { return one.rule.starts_with("numeric."); }));
+  EXPECT_EQ(finding->place.output, "C");
 }
 
 TEST(DeviceFaults, TwoPercentTooMuchFails) {
   const Evaluation result = run(8);
   EXPECT_EQ(result.verdict, Status::failed) << dump(result);
-  ASSERT_NE(find(result, "numeric.mismatch"), nullptr) << dump(result);
+  const Finding* finding = find(result, "numeric.constant-scale");
+  ASSERT_NE(finding, nullptr) << dump(result);
+  EXPECT_EQ(finding->place.output, "C");
+  EXPECT_NE(finding->message.find("1.02"), std::string::npos) << finding->message;
+  EXPECT_FALSE(finding->remedy.empty());
 }
 
 TEST(DeviceFaults, TheSameKernelWithoutFaultPasses) {

@@ -94,6 +94,35 @@ TEST(EvalCommand, UsageErrorsAreTwo) {
   }
 }
 
+TEST(EvalCommand, AxesThatDoNotFitAreRefusedAtOnce) {
+  const auto refused = [](const std::string& rows, const char* says) {
+    const auto started = std::chrono::steady_clock::now();
+    const auto result =
+        eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=" + rows});
+    EXPECT_EQ(result.exit_code, 2) << rows << result.stdout_text << result.stderr_text;
+    EXPECT_NE(result.stderr_text.find(says), std::string::npos) << result.stderr_text;
+    EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
+  };
+  // A: 384 bytes a row, C: 512. The GPU has 79.6 GiB.
+  refused("200000000", "the tensors take 166.9 GiB, the GPU has 79.6: choose smaller axes");
+  refused("100000000000000", "is not a number that can be an extent");
+  refused("4611686018427387904", "is not a number that can be an extent");
+  // Fits the GPU, but with truth and copies 262 GiB of this machine: no test where there is that much.
+  const auto memory = base::read_file("/proc/meminfo");
+  ASSERT_TRUE(memory);
+  const std::size_t at = memory->find("MemAvailable:");
+  ASSERT_NE(at, std::string::npos);
+  if (std::strtoull(memory->c_str() + at + 13, nullptr, 10) < (std::uint64_t{240} << 20)) {
+    refused("95000000", "judging this workload takes about 249.1 GiB of memory");
+  }
+}
+
+TEST(EvalCommand, OptionsMayStandBeforeTheFile) {
+  // Options that may be repeated take one value each.
+  const auto result = eval({"-p", "gemm_small", "--data", kData, "--axis", "M=7", kCandidates + "device_faults.cu"});
+  EXPECT_EQ(result.exit_code, 0) << result.stdout_text << result.stderr_text;
+}
+
 TEST(EvalCommand, MissingToolsAreThree) {
   const std::vector<std::string> arguments = {
       kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7"};

@@ -87,7 +87,7 @@ TEST(WrongSwizzle, IsANumericalFailureWithALocalCause) {
   EXPECT_EQ(result.verdict, Status::failed);
   EXPECT_EQ(result.stage(StageName::execute).status, Status::passed) << dump(result);
   EXPECT_EQ(result.stage(StageName::correctness).status, Status::failed);
-  const Finding* finding = find(result, "numeric.mismatch");
+  const Finding* finding = find(result, "numeric.operand-swizzle");
   ASSERT_NE(finding, nullptr) << dump(result);
   EXPECT_EQ(finding->stage, StageName::correctness);
   // Tensor cores ran all the same.

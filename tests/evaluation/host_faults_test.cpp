@@ -1,3 +1,7 @@
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/files.h"
 #include "evaluator_fixture.h"
 
 namespace ptxbench::evaluation {
@@ -30,7 +34,8 @@ TEST(HostFaults, HugeAllocation) {
 TEST(HostFaults, CopyIntoAnOutput) { expect_failure(run(7), "host.writes-tensor"); }
 
 TEST(HostFaults, ExceptionNamesItsLine) {
-  const Finding* finding = expect_failure(run(8), "host.error");
+  const Evaluation result = run(8);
+  const Finding* finding = expect_failure(result, "host.error");
   ASSERT_NE(finding, nullptr);
   EXPECT_NE(finding->message.find("ValueError: eight rows are not supported"), std::string::npos) << finding->message;
   EXPECT_EQ(finding->place.file, "kernel.cu");
@@ -59,9 +64,54 @@ TEST(HostFaults, ForgedReportDoesNotPass) {
 }
 
 TEST(HostFaults, RefusedLaunchIsExplained) {
-  const Finding* finding = expect_failure(run(13), "launch.refused");
+  const Evaluation result = run(13);
+  const Finding* finding = expect_failure(result, "launch.threads");
   ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->place.kernel.find("gemm"), std::string::npos);
+  EXPECT_EQ(finding->place.host_call, "cudaLaunchKernel (<<<>>>)");
   EXPECT_NE(finding->message.find("2048"), std::string::npos) << finding->message;
+}
+
+TEST(HostFaults, LaunchingForEverIsRefused) {
+  EvaluateOptions options = quick_options();
+  options.instruction_budget = 100'000;
+  const Evaluation result = evaluate(candidate_source("host_faults.cu"), small_problem(15), options);
+  const Finding* finding = expect_failure(result, "launch.refused");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NE(finding->message.find("more than any solution needs"), std::string::npos) << finding->message;
+  // It was not the host's time limit that ended it.
+  EXPECT_EQ(find(result, "host.timeout"), nullptr) << dump(result);
+}
+
+TEST(HostFaults, FilesCannotBeChanged) {
+  const auto folder = base::TempDir::create("untrusted");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "old", "as it was"));
+  ::setenv("PTXBENCH_TEST_FOLDER", folder->path().c_str(), 1);
+  const Evaluation result = run(16);
+  ::unsetenv("PTXBENCH_TEST_FOLDER");
+  // The candidate went on and did its work.
+  EXPECT_EQ(result.verdict, Status::passed) << dump(result);
+  EXPECT_EQ(base::read_file(folder->path() / "old").value_or("gone"), "as it was");
+  EXPECT_FALSE(std::filesystem::exists(folder->path() / "new"));
+}
+
+TEST(HostFaults, NoProcessOutlivesTheCall) {
+  const auto started = std::chrono::steady_clock::now();
+  const Evaluation result = run(17);
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(60));
+  ASSERT_EQ(result.runs.size(), 1u) << dump(result);
+  EXPECT_NE(result.runs[0].host_output.find("child stays"), std::string::npos) << result.runs[0].host_output;
+  // The child holds the device's library, whose name nothing else of this process's does once the call is over.
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::error_code ignored;
+    const auto program = std::filesystem::read_symlink(entry.path() / "exe", ignored);
+    if (ignored || program.filename() != "ptxbench-runner") continue;
+    const auto status = base::read_file(entry.path() / "stat");
+    const auto arguments = base::read_file(entry.path() / "cmdline");
+    const bool ours = arguments && arguments->find(result.artifact_id) != std::string::npos;
+    EXPECT_FALSE(ours) << "left behind: " << (status ? *status : "");
+  }
 }
 
 TEST(HostFaults, TheSameCodeWithoutFaultPasses) {

@@ -144,7 +144,11 @@ TEST(HazardCorpus, CoversTheRules) {
     for (const Rule& rule : rules()) kernels[rule.id] += rule.covers(hazard->rules.front()) ? 1 : 0;
   }
   for (const Rule& rule : rules()) {
-    if (std::find(std::begin(kElsewhere), std::end(kElsewhere), rule.id) != std::end(kElsewhere)) continue;
+    // "launch.*" stands for itself and for the single rules of that family.
+    const bool elsewhere = std::any_of(std::begin(kElsewhere), std::end(kElsewhere), [&](std::string_view one) {
+      return rule.id == one || (one.ends_with('*') && rule.id.starts_with(one.substr(0, one.size() - 1)));
+    });
+    if (elsewhere) continue;
     EXPECT_GE(kernels[rule.id], 2) << rule.id;
   }
 }

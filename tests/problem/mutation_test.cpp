@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "problem/comparison.h"
+#include "problem/triage.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -119,6 +120,43 @@ std::vector<float> swizzled(const std::vector<float>& values, std::int64_t rows)
   return out;
 }
 
+/// `values` with the stretch of K at `to` replaced by the one at `from`, in every row.
+std::vector<float> with_k_from(std::vector<float> values, std::int64_t rows, std::int64_t to, std::int64_t from,
+                               std::int64_t count) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::copy_n(values.begin() + row * kK + from, count, values.begin() + row * kK + to);
+  }
+  return values;
+}
+
+/// `values` with every 64-wide K tile but the first replaced by the one before it.
+std::vector<float> one_tile_behind(const std::vector<float>& values, std::int64_t rows) {
+  std::vector<float> out = values;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::copy_n(values.begin() + row * kK, kK - 64, out.begin() + row * kK + 64);
+  }
+  return out;
+}
+
+/// The rows x K matrix whose memory is taken for a K x rows one.
+std::vector<float> reread(const std::vector<float>& values, std::int64_t rows) {
+  std::vector<float> out(values.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t k = 0; k < kK; ++k)
+      out[static_cast<std::size_t>(row * kK + k)] = values[static_cast<std::size_t>(k * rows + row)];
+  }
+  return out;
+}
+
+/// The product with k in [begin, end) counted `factor` times.
+Tensor with_k_times(const Gemm& gemm, std::int64_t begin, std::int64_t end, float factor) {
+  std::vector<float> a = gemm.a;
+  for (std::int64_t row = 0; row < kM; ++row) {
+    for (std::int64_t k = begin; k < end; ++k) a[static_cast<std::size_t>(row * kK + k)] *= factor;
+  }
+  return rounded(multiply(a, gemm.b));
+}
+
 struct Entry {
   const char* name;
   const char* pattern;  ///< of the first hypothesis; null when none in particular is expected
@@ -131,6 +169,10 @@ const std::vector<Entry>& mutations() {
        [](const Gemm& g) { return changed(g, [](auto& c) { std::fill(c.begin(), c.end(), 0.0f); }); }},
       {"constant", "constant_value",
        [](const Gemm& g) { return changed(g, [](auto& c) { std::fill(c.begin(), c.end(), 1.0f); }); }},
+      {"64 rows of zeros", "all_zero",
+       [](const Gemm& g) { return changed(g, [](auto& c) { std::fill_n(c.begin() + 64 * kN, 64 * kN, 0.0f); }); }},
+      {"64 rows of one value", "constant_value",
+       [](const Gemm& g) { return changed(g, [](auto& c) { std::fill_n(c.begin() + 64 * kN, 64 * kN, -3.0f); }); }},
       {"copy of an input", nullptr,
        [](const Gemm& g) { return changed(g, [&](auto& c) { std::copy_n(g.a.begin(), c.size(), c.begin()); }); }},
       {"times 1.02", "constant_scale",
@@ -145,22 +187,52 @@ const std::vector<Entry>& mutations() {
            for (float& v : c) v *= 0.98f;
          });
        }},
+      {"one row block times 1.5", "constant_scale",
+       [](const Gemm& g) {
+         return changed(g, [](auto& c) {
+           for (std::size_t i = at(64, 0); i < at(128, 0); ++i) c[i] *= 1.5f;
+         });
+       }},
+      {"every row with a factor of its own", "missing_rescale",
+       [](const Gemm& g) {
+         return changed(g, [](auto& c) {
+           for (std::int64_t row = 0; row < kM; ++row) {
+             for (std::int64_t column = 0; column < kN; ++column)
+               c[at(row, column)] *= 0.5f + 0.01f * static_cast<float>(row);
+           }
+         });
+       }},
+      {"columns of 32 with a factor of their own", "missing_rescale",
+       [](const Gemm& g) {
+         return changed(g, [](auto& c) {
+           for (std::int64_t row = 0; row < kM; ++row) {
+             for (std::int64_t column = 0; column < kN; ++column)
+               c[at(row, column)] *= 1.0f + 0.25f * static_cast<float>(column / 32 * 32) / 32.0f;
+           }
+         });
+       }},
+      {"first half of K halved", "missing_rescale", [](const Gemm& g) { return with_k_times(g, 0, kK / 2, 0.5f); }},
+      {"last K tiles times 3", "missing_rescale", [](const Gemm& g) { return with_k_times(g, kK - 640, kK, 3.0f); }},
+      {"one K tile added twice", "repeated_k", [](const Gemm& g) { return with_k_times(g, 1280, 1344, 2.0f); }},
+      {"first K tile added twice", "repeated_k", [](const Gemm& g) { return with_k_times(g, 0, 128, 2.0f); }},
       {"one 64-wide K tile skipped", "missing_k", [](const Gemm& g) { return without_k(g, 1280, 1344); }},
       {"last 1 % of K skipped", "missing_k", [](const Gemm& g) { return without_k(g, kK - kK / 100, kK); }},
-      {"stale pipeline stage", "missing_k",
+      {"stale pipeline stage", "stale_k",
        [](const Gemm& g) {
-         std::vector<float> a = g.a, b = g.b;
-         const auto stale = [](std::vector<float>& x, std::int64_t rows) {
-           for (std::int64_t row = 0; row < rows; ++row) {
-             for (std::int64_t k = 0; k < 64; ++k) {
-               x[static_cast<std::size_t>(row * kK + 640 + k)] = x[static_cast<std::size_t>(row * kK + 384 + k)];
-             }
-           }
-         };
-         stale(a, kM);
-         stale(b, kN);
-         return rounded(multiply(a, b));
+         return rounded(multiply(with_k_from(g.a, kM, 640, 384, 64), with_k_from(g.b, kN, 640, 384, 64)));
        }},
+      {"stale stage of A", "stale_k",
+       [](const Gemm& g) { return rounded(multiply(with_k_from(g.a, kM, 640, 384, 64), g.b)); }},
+      {"stale last stage of B", "stale_k",
+       [](const Gemm& g) { return rounded(multiply(g.a, with_k_from(g.b, kN, kK - 128, 512, 128))); }},
+      {"A one tile behind", "stale_k", [](const Gemm& g) { return rounded(multiply(one_tile_behind(g.a, kM), g.b)); }},
+      {"B one tile behind", "stale_k", [](const Gemm& g) { return rounded(multiply(g.a, one_tile_behind(g.b, kN))); }},
+      {"both one tile behind", "stale_k",
+       [](const Gemm& g) { return rounded(multiply(one_tile_behind(g.a, kM), one_tile_behind(g.b, kN))); }},
+      {"A read as if transposed", "transposed_operand",
+       [](const Gemm& g) { return rounded(multiply(reread(g.a, kM), g.b)); }},
+      {"B read as if transposed", "transposed_operand",
+       [](const Gemm& g) { return rounded(multiply(g.a, reread(g.b, kN))); }},
       {"last 128 rows unwritten", "unwritten_region",
        [](const Gemm& g) {
          Tensor output = rounded(g.truth);
@@ -169,6 +241,76 @@ const std::vector<Entry>& mutations() {
          std::copy_n(poison->as<std::uint16_t>().begin(), 128 * kN,
                      output.as<std::uint16_t>().begin() + (kM - 128) * kN);
          return output;
+       }},
+      {"one tile unwritten", "unwritten_region",
+       [](const Gemm& g) {
+         Tensor output = rounded(g.truth);
+         auto poison = Tensor::create("p", Dtype::bfloat16, {kN});
+         fill_poison(*poison);
+         for (std::int64_t row = 64; row < 128; ++row)
+           std::copy_n(poison->as<std::uint16_t>().begin(), 64, output.as<std::uint16_t>().begin() + row * kN + 64);
+         return output;
+       }},
+      {"a tile stored in place of another", "stale_tile",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::int64_t i = 0; i < 64; ++i)
+             std::copy_n(g.truth.begin() + i * kN + 64, 64, c.begin() + (128 + i) * kN);
+         });
+       }},
+      {"a row block stored again", "stale_tile",
+       [](const Gemm& g) {
+         return changed(g, [](auto& c) { std::copy_n(c.begin(), 64 * kN, c.begin() + 128 * kN); });
+       }},
+      {"16 columns of the tile before", "stale_tile",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::int64_t row = 16; row < 48; ++row)
+             std::copy_n(g.truth.begin() + (row + 32) * kN + 48, 16, c.begin() + row * kN + 16);
+         });
+       }},
+      {"last 24 rows garbled", "tail_only",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::size_t i = at(kM - 24, 0); i < c.size(); ++i) c[i] += 3 * g.truth[i - at(100, 0)] + 1;
+         });
+       }},
+      {"last 32 columns zero", "tail_only",
+       [](const Gemm& g) {
+         return changed(g, [](auto& c) {
+           for (std::int64_t row = 0; row < kM; ++row) std::fill_n(c.begin() + row * kN + 96, 32, 0.0f);
+         });
+       }},
+      {"rows shifted by 8 in every block", "permuted_rows",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::int64_t row = 0; row < kM; ++row)
+             std::copy_n(g.truth.begin() + (row / 64 * 64 + (row + 8) % 64) * kN, kN, c.begin() + row * kN);
+         });
+       }},
+      {"neighbouring columns exchanged", "permuted_columns",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::size_t i = 0; i < c.size(); ++i) c[i] = g.truth[i ^ 1];
+         });
+       }},
+      {"pieces of 32 bytes exchanged", "permuted_chunks",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::int64_t row = 0; row < kM; ++row) {
+             for (std::int64_t column = 0; column < kN; ++column)
+               c[at(row, column)] = g.truth[at(row, column ^ (((row >> 2) & 1) << 3))];
+           }
+         });
+       }},
+      {"16x16 tiles transposed", "transposed_tile",
+       [](const Gemm& g) {
+         return changed(g, [&](auto& c) {
+           for (std::int64_t row = 0; row < kM; ++row) {
+             for (std::int64_t column = 0; column < kN; ++column)
+               c[at(row, column)] = g.truth[at(row / 16 * 16 + column % 16, column / 16 * 16 + row % 16)];
+           }
+         });
        }},
       {"two row blocks swapped", "permuted_rows",
        [](const Gemm& g) {
@@ -208,18 +350,22 @@ const std::vector<Entry>& mutations() {
        [](const Gemm& g) { return rounded(multiply(g.a, swizzled(g.b, kN))); }},
       {"both read without their swizzle", "operand_swizzle",
        [](const Gemm& g) { return rounded(multiply(swizzled(g.a, kM), swizzled(g.b, kN))); }},
-      {"fp16 accumulation", nullptr,
+      {"fp16 accumulation", "low_precision",
        [](const Gemm& g) { return accumulated(g, [](float v) { return from_float16(to_float16(v)); }); }},
-      {"bf16 accumulation", nullptr,
+      {"bf16 accumulation", "low_precision",
        [](const Gemm& g) { return accumulated(g, [](float v) { return from_bfloat16(to_bfloat16(v)); }); }},
-      {"inputs in e4m3", nullptr,
+      {"inputs in e4m3", "low_precision",
        [](const Gemm& g) {
          const auto e4m3 = [](float v) { return from_e4m3(to_e4m3(v)); };
          return rounded(multiply(through(g.a, e4m3), through(g.b, e4m3)));
        }},
-      {"NaN in one element", nullptr,
+      {"NaN in one element", "not_finite",
        [](const Gemm& g) { return changed(g, [](auto& c) { c[at(200, 77)] = std::nanf(""); }); }},
-      {"infinity in one element", nullptr,
+      {"NaN in a row block", "not_finite",
+       [](const Gemm& g) {
+         return changed(g, [](auto& c) { std::fill_n(c.begin() + 64 * kN, 64 * kN, std::nanf("")); });
+       }},
+      {"infinity in one element", "not_finite",
        [](const Gemm& g) { return changed(g, [](auto& c) { c[at(0, 0)] = INFINITY; }); }},
       {"one element wrong", nullptr,
        [](const Gemm& g) {
@@ -264,6 +410,39 @@ TEST(Mutations, AreExplained) {
   }
 }
 
+// At least two faults for every explanation, each with a rule and a remedy of its own.
+TEST(Mutations, EveryExplanationIsTried) {
+  std::map<std::string, int> tried;
+  for (const Entry& mutation : mutations()) {
+    if (mutation.pattern != nullptr) ++tried[mutation.pattern];
+  }
+  tried["transposed_matrix"] = 2;  // square outputs, below
+  for (const auto& [pattern, count] : tried) {
+    EXPECT_GE(count, 2) << pattern;
+    EXPECT_NE(remedy_for(pattern), remedy_for("no such pattern")) << pattern;
+    EXPECT_EQ(rule_for(pattern).find('_'), std::string::npos);
+  }
+  EXPECT_EQ(rule_for("stale_tile"), "numeric.stale-tile");
+  EXPECT_EQ(tried.size(), 19u);
+}
+
+TEST(Mutations, TransposedMatrix) {
+  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16}) {
+    constexpr std::int64_t kSize = 128;
+    std::vector<float> truth(kSize * kSize);
+    RandomTensor{Dtype::float32, Distribution::normal, 5, 0}.fill(0, truth.size(), truth.data());
+    std::vector<float> values(truth.size());
+    for (std::size_t i = 0; i < truth.size(); ++i) values[i] = truth[i % kSize * kSize + i / kSize];
+    auto output = Tensor::create("C", dtype, {kSize, kSize});
+    from_float(dtype, values.data(), 0, values.size(), output->data());
+    const auto wrong = compare(*output, truth, limits_for("gemm", dtype));
+    ASSERT_FALSE(wrong.hypotheses.empty());
+    EXPECT_EQ(wrong.hypotheses[0].pattern, "transposed_matrix");
+    from_float(dtype, truth.data(), 0, truth.size(), output->data());
+    EXPECT_TRUE(compare(*output, truth, limits_for("gemm", dtype)).hypotheses.empty());
+  }
+}
+
 TEST(Mutations, ExplanationsNameThePlace) {
   const Gemm& normal = gemm(Distribution::normal);
   const auto text_of = [&](const char* name) {
@@ -279,6 +458,22 @@ TEST(Mutations, ExplanationsNameThePlace) {
   EXPECT_NE(text_of("both read without their swizzle").find("A and B"), std::string::npos);
   EXPECT_NE(text_of("times 1.02").find("1.02"), std::string::npos);
   EXPECT_NE(text_of("stale pipeline stage").find("k 640-703"), std::string::npos) << text_of("stale pipeline stage");
+  const auto names = [&](const char* name, std::string_view what) {
+    EXPECT_NE(text_of(name).find(what), std::string::npos) << text_of(name);
+  };
+  names("stale stage of A", "for k 640-703 the tile of A is that of k 384-447");
+  names("stale last stage of B", "for k 4992-5119 the tile of B is that of k 512-639");
+  names("B one tile behind", "B is 64 of K behind A");
+  names("A read as if transposed", "A is read as if");
+  names("first half of K halved", "the sum over k 0-2559 enters 0.5 times");
+  names("last K tiles times 3", "the sum over k 4480-5119 enters 3 times");
+  names("one K tile added twice", "k 1280-1343 was added twice");
+  names("every row with a factor of its own", "row 0 times 0.5");
+  names("one row block times 1.5", "the wrong rows are 1.5 times");
+  names("a tile stored in place of another",
+        "the tile at row 128, column 0 holds the results of the one at row 0, column 64");
+  names("last 24 rows garbled", "only the last 24 of 256 rows are wrong, from row 232 on");
+  names("last 32 columns zero", "only the last 32 of 128 columns are wrong");
 }
 
 TEST(Controls, SoundVariantsPass) {
@@ -313,6 +508,7 @@ TEST(Controls, SoundVariantsPass) {
       EXPECT_EQ(result.verdict, Verdict::passed) << name << " with " << to_string(distribution) << " inputs\n"
                                                  << describe(result);
       EXPECT_LT(result.tensor_l2, 0.002);
+      EXPECT_TRUE(result.hypotheses.empty()) << name;
     }
   }
 }

@@ -169,6 +169,7 @@ struct Launch {
   std::size_t dynamic_shared = 0;
   uint64_t stream = 0;
   uint32_t flags = 0;
+  LaunchCall call{};
   void* const* arguments = nullptr;  ///< one pointer per parameter, or
   const void* packed = nullptr;      ///< all of them, laid out
   std::size_t packed_bytes = 0;

@@ -276,7 +276,16 @@ CUresult cuFuncLoad(CUfunction function) {
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void** parameters,
                         void** extra) {
-  Launch what{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, 0, 0, nullptr, nullptr, 0};
+  Launch what{{grid_x, grid_y, grid_z},
+              {block_x, block_y, block_z},
+              {},
+              shared,
+              0,
+              0,
+              ptxbench::cuda_shim::LaunchCall::driver,
+              nullptr,
+              nullptr,
+              0};
   return launch_function(function, what, stream, parameters, extra);
 }
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -288,6 +297,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
               shared,
               0,
               ptxbench::cuda_shim::kLaunchCooperative,
+              ptxbench::cuda_shim::LaunchCall::driver_cooperative,
               nullptr,
               nullptr,
               0};
@@ -301,6 +311,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
               config->sharedMemBytes,
               0,
               0,
+              ptxbench::cuda_shim::LaunchCall::driver_extensible,
               nullptr,
               nullptr,
               0};

@@ -257,15 +257,16 @@ int launch(Kernel& kernel, const Launch& what) {
       std::memcpy(channel->staging() + kernel.offsets[i], what.arguments[i], kernel.sizes[i]);
     }
   }
-  if (what.dynamic_shared > UINT32_MAX) return cuda_error::kInvalidValue;
   LaunchBody body;
   body.function = info.function;
   std::copy_n(what.grid, 3, body.grid);
   std::copy_n(what.block, 3, body.block);
   std::copy_n(what.cluster, 3, body.cluster);
-  body.dynamic_shared_bytes = static_cast<uint32_t>(what.dynamic_shared);
+  // The server refuses what is too much, and says so.
+  body.dynamic_shared_bytes = static_cast<uint32_t>(std::min<std::size_t>(what.dynamic_shared, UINT32_MAX));
   body.parameter_bytes = info.parameter_bytes;
   body.flags = what.flags;
+  body.call = what.call;
   body.stream = what.stream;
   return channel->call(Op::launch, body).error;
 }

@@ -29,6 +29,8 @@ struct Variable {
 int resolve_variable(const void* symbol, uint64_t& address, uint64_t& bytes);
 
 int launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream,
-                  uint32_t flags = 0, dim3 cluster = {0, 0, 0});
+                  LaunchCall call = LaunchCall::runtime, uint32_t flags = 0, dim3 cluster = {0, 0, 0});
+/// The program asks for the last error: tells the server, if that is news about its launches.
+void tell_launches_are_checked();
 
 }  // namespace ptxbench::cuda_shim::client::runtime

@@ -225,8 +225,14 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return finish(cudaErrorPeerAccessUnsupported); }
 cudaError_t cudaDeviceDisablePeerAccess(int) { return finish(cudaErrorPeerAccessNotEnabled); }
 
-cudaError_t cudaGetLastError() { return static_cast<cudaError_t>(take_error()); }
-cudaError_t cudaPeekAtLastError() { return static_cast<cudaError_t>(peek_error()); }
+cudaError_t cudaGetLastError() {
+  tell_launches_are_checked();
+  return static_cast<cudaError_t>(take_error());
+}
+cudaError_t cudaPeekAtLastError() {
+  tell_launches_are_checked();
+  return static_cast<cudaError_t>(peek_error());
+}
 const char* cudaGetErrorName(cudaError_t error) {
   const char* name = runtime_error_name(error);
   return name == nullptr ? "unrecognized error code" : name;

@@ -1,6 +1,7 @@
 #include <fatbinary_section.h>
 #include <vector_types.h>
 
+#include <atomic>
 #include <unordered_map>
 
 #include "cuda_shim/client/runtime.h"
@@ -34,6 +35,9 @@ std::vector<Configuration>& configurations() {
 }
 
 thread_local int t_last_error = 0;
+/// Whether a launch by <<<>>> was made, or failed, that the server has not been told to be checked; whether it was told
+/// of any.
+std::atomic<bool> g_worth_telling{false}, g_told{false};
 
 /// Managed variables get their addresses when the program first asks, which nvcc arranges before every use of them.
 int share_managed(Module* module) {
@@ -91,7 +95,7 @@ int resolve_variable(const void* symbol, uint64_t& address, uint64_t& bytes) {
 }
 
 int launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared, cudaStream_t stream,
-                  uint32_t flags, dim3 cluster) {
+                  LaunchCall call, uint32_t flags, dim3 cluster) {
   if (kernel == nullptr) return kInvalidDeviceFunction;
   Launch what;
   what.grid[0] = grid.x, what.grid[1] = grid.y, what.grid[2] = grid.z;
@@ -100,8 +104,18 @@ int launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void** arguments, std::
   what.dynamic_shared = shared;
   what.arguments = arguments;
   what.flags = flags;
+  what.call = call;
   if (const int error = decode_stream(stream, what.stream); error != 0) return error;
-  return launch(*kernel, what);
+  const int error = launch(*kernel, what);
+  // Before anything is told there is one message a process, afterwards one for every launch that fails.
+  if (call == LaunchCall::runtime && (error != 0 || !g_told)) g_worth_telling = true;
+  return error;
+}
+
+void tell_launches_are_checked() {
+  if (!g_worth_telling.exchange(false)) return;
+  g_told = true;
+  simple_call(Op::launch_checked, BytesBody{});
 }
 
 }  // namespace ptxbench::cuda_shim::client::runtime
@@ -209,6 +223,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
                                         cudaStream_t stream) {
   return finish(launch_kernel(find_kernel(function), grid, block, arguments, shared, stream,
+                              ptxbench::cuda_shim::LaunchCall::runtime_cooperative,
                               ptxbench::cuda_shim::kLaunchCooperative));
 }
 
@@ -257,7 +272,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
     }
   }
   int error = launch_kernel(kernel, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
-                            config->stream, flags, cluster);
+                            config->stream, ptxbench::cuda_shim::LaunchCall::runtime_extensible, flags, cluster);
   // An event recorded behind the whole kernel is a legal, late completion of either kind of launch event.
   if (error == 0 && completion != nullptr) error = record_event(completion, config->stream);
   return finish(error);

@@ -166,8 +166,7 @@ int main(int argc, char** argv) {
     cudaEventRecord(event, first);
     cudaStreamWaitEvent(second, event);
     copy<<<kGrid, kBlock, 0, second>>>(a, b);
-    while (cudaStreamQuery(second) == cudaErrorNotReady) {
-    }
+    while (cudaStreamQuery(second) == cudaErrorNotReady) cudaGetLastError();
     cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking);
     fill<<<kGrid, kBlock, 0, third>>>(a, 4);
     cudaStreamDestroy(third);
@@ -186,8 +185,7 @@ int main(int argc, char** argv) {
     cudaMallocAsync(reinterpret_cast<void**>(&memory), kBytes, first);
     fill<<<kGrid, kBlock, 0, first>>>(memory, 3);
     cudaFreeAsync(memory, first);
-    while (cudaStreamQuery(first) == cudaErrorNotReady) {
-    }
+    while (cudaStreamQuery(first) == cudaErrorNotReady) cudaGetLastError();
     cudaMallocAsync(reinterpret_cast<void**>(&memory), kBytes, second);
     fill<<<kGrid, kBlock, 0, second>>>(memory, 4);
     cudaFreeAsync(memory, second);
@@ -236,7 +234,8 @@ int main(int argc, char** argv) {
   } else {
     return 9;
   }
-  const cudaError_t error = cudaDeviceSynchronize();
+  cudaError_t error = cudaGetLastError();
+  if (error == cudaSuccess) error = cudaDeviceSynchronize();
   if (error != cudaSuccess) std::printf("%s\n", cudaGetErrorName(error));
   return error == cudaSuccess ? 0 : 1;
 }

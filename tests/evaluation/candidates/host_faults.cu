@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 enum Mode {
@@ -27,6 +29,9 @@ enum Mode {
   kForgedReport = 12,
   kRefusedLaunch = 13,
   kSleep = 14,
+  kLaunchForEver = 15,
+  kChangeFiles = 16,
+  kLeaveGroup = 17,
 };
 
 __global__ void gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int n, int k) {
@@ -91,6 +96,34 @@ void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c)
       _exit(0);
     }
     case kRefusedLaunch: threads = 2048; break;
+    case kLaunchForEver:
+      while (true) {
+        gemm<<<1, 32, 0, nullptr>>>(static_cast<const __nv_bfloat16*>(a.data_ptr()), static_cast<const __nv_bfloat16*>(b.data_ptr()),
+                                    static_cast<__nv_bfloat16*>(c.data_ptr()), n, 1);
+        const cudaError_t launched = cudaDeviceSynchronize();
+        if (launched != cudaSuccess) TVM_FFI_THROW(RuntimeError) << cudaGetErrorString(launched);
+      }
+    case kChangeFiles: {
+      const std::string folder = std::getenv("PTXBENCH_TEST_FOLDER");
+      std::ofstream(folder + "/new") << "written by a candidate";
+      std::ofstream(folder + "/old", std::ios::app) << "written by a candidate";
+      std::remove((folder + "/old").c_str());
+      break;
+    }
+    case kLeaveGroup: {
+      // A child that would outlive the call, holding its standard output.
+      int ends[2];
+      if (pipe(ends) != 0) break;
+      if (fork() == 0) {
+        const bool left = setsid() >= 0 || setpgid(0, 0) == 0;
+        if (write(ends[1], left ? "1" : "0", 1) != 1) _exit(1);
+        while (true) pause();
+      }
+      char left = '?';
+      if (read(ends[0], &left, 1) == 1) std::printf(left == '1' ? "child left\n" : "child stays\n");
+      std::fflush(stdout);
+      break;
+    }
     case kSleep:
       while (true) pause();
     default: break;

@@ -1,0 +1,2 @@
+#pragma once
+#include <tvm/ffi/tvm_ffi.h>

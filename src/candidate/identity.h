@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "candidate/artifact.h"
+
+namespace ptxbench::candidate {
+
+/// What an artifact does, told apart from where its lines stand: sources that differ in comments and white space only
+/// have equal behaviour, and equal places too if no line has moved.
+struct Identity {
+  /// Of the PTX without comments and debug information, and of the sections and relocations of the host object that are
+  /// loaded, without the embedded device code (which is that PTX).
+  std::string behaviour;
+  /// Of the PTX with its source positions, the folder of the compilation left out.
+  std::string places;
+};
+
+/// Of PTX alone.
+Identity identity_of_ptx(std::string_view ptx);
+/// Of PTX and the image of the host object.
+Result<Identity> identity_of(std::string_view ptx, std::string_view object);
+Result<Identity> identity_of(const Artifact& artifact);
+
+}  // namespace ptxbench::candidate

@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"upload_on_other_stream", "race.stream", "copy"}, Fault{"two_copies", "race.stream", ""},
                     Fault{"legacy_stream_not_waited_for", "race.stream", "copy"},
                     Fault{"dependent_reads_early", "race.dependent-launch", "dependent"},
+                    Fault{"dependent_in_default_stream", "race.dependent-launch", "dependent"},
                     Fault{"dependent_without_barrier", "race.dependent-launch", "one_thread_waits"},
                     Fault{"dependent_clears_early", "race.dependent-launch", "clear_early"},
                     Fault{"dependent_chain", "race.dependent-launch", "dependent"}),

@@ -199,6 +199,15 @@ int main(int argc, char** argv) {
     } else {
       launch_dependent(first, dependent<true>, a, b, c);
     }
+  } else if (is("dependent_in_default_stream")) {
+    // The only stream, and no memory that the host sees: several workers may watch the first kernel.
+    cudaFreeHost(pinned);
+    primary<<<kGrid, kBlock>>>(a, b);
+    if (right) {
+      launch_dependent(nullptr, dependent<false>, a, b, c);
+    } else {
+      launch_dependent(nullptr, dependent<true>, a, b, c);
+    }
   } else if (is("dependent_without_barrier")) {
     primary<<<kGrid, kBlock, 0, first>>>(a, b);
     if (right) {

@@ -347,7 +347,8 @@ std::string to_text(const CheckReport& report) {
                      report.clusters_total, fmt::join(report.policies, ", "),
                      report.one_policy_is_enough ? " (nothing asynchronous was executed)" : "",
                      report.approximate.empty() ? "none" : fmt::format("{}", fmt::join(report.approximate, ", ")));
-  out += fmt::format("not looked for: {}\n", fmt::join(CheckReport::kRulesNotChecked, ", "));
+  if (!CheckReport::kRulesNotChecked.empty())
+    out += fmt::format("not looked for: {}\n", fmt::join(CheckReport::kRulesNotChecked, ", "));
   if (!report.stored_at.empty()) out += fmt::format("stored result of {}; --fresh runs again\n", report.stored_at);
   out += fmt::format("verdict: {}\n", to_string(report.verdict()));
   return out;

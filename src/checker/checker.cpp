@@ -27,6 +27,7 @@ bool Checker::on_workers_end(const emulator::LaunchEvent&) {
 
 void Checker::on_launch_begin(const emulator::LaunchEvent& event) { state_->launch_begin(event); }
 void Checker::on_launch_end(const emulator::LaunchEvent&) { state_->launch_end(); }
+void Checker::on_stream_copy(const emulator::StreamCopyEvent& event) { state_->stream_copy(event); }
 bool Checker::accepts_proof(const emulator::LaunchEvent&) { return state_->accepts_proof(); }
 void Checker::on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) {
   state_->proved(written);

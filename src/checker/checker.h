@@ -30,6 +30,7 @@ class Checker final : public emulator::Observer {
 
   void on_launch_begin(const emulator::LaunchEvent&) override;
   void on_launch_end(const emulator::LaunchEvent&) override;
+  void on_stream_copy(const emulator::StreamCopyEvent&) override;
   bool accepts_proof(const emulator::LaunchEvent&) override;
   void on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) override;
   bool accepts_workers(const emulator::LaunchEvent&, unsigned workers) override;

@@ -113,6 +113,10 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
   } else {
     shadow_of(cluster, event.source_space).touch(context, access, event.reads);
   }
+  if (event.source_space == Space::global && !overlaps_.empty()) {
+    for (const emulator::ByteRange& range : event.reads)
+      compare_with_overlaps(context, access, event.agent.lanes, range.address, range.bytes);
+  }
   const bool reduces = event.kind == AsyncKind::bulk_reduce || event.kind == AsyncKind::tensor_reduce ||
                        event.kind == AsyncKind::red_async;
   access.kind = reduces ? AccessKind::reduce : AccessKind::write;
@@ -145,6 +149,10 @@ void Checker::State::issue(const emulator::AsyncIssueEvent& event) {
     }
     const auto parts = event.writes.subspan(i, next - i);
     shadow_of(cluster, event.destination_space).touch(context, access, parts);
+    if (event.destination_space == Space::global && !overlaps_.empty()) {
+      for (const emulator::ByteRange& part : parts)
+        compare_with_overlaps(context, access, event.agent.lanes, part.address, part.bytes);
+    }
     if (event.destination_space != Space::shared) continue;
     for (const emulator::ByteRange& part : parts) {
       if (event.kind == AsyncKind::tensor_copy) {
@@ -261,7 +269,7 @@ void Checker::State::arrive_for_copies(Cluster& cluster, const emulator::Mbarrie
                       static_cast<Time>(issued->second));
     cluster.handed_over.insert({index, lane});
   }
-  barrier.arrivals[event.phase].join(news);
+  barrier.arrivals[event.phase].own.join(news);
 }
 
 void Checker::State::complete(Cluster& cluster, const emulator::MbarrierEvent& event, Mbarrier& barrier) {

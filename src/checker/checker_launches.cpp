@@ -9,10 +9,6 @@ namespace ptxbench::checker {
 
 void Checker::State::launch_begin(const emulator::LaunchEvent& event) {
   launch_ = event;
-  streams_.insert(event.stream);
-  if (streams_.size() == 2) {
-    unknown.insert("kernels were launched on several streams: races between them are not looked for (race.stream)");
-  }
   ctas_ = std::max(1u, event.cluster[0]) * std::max(1u, event.cluster[1]) * std::max(1u, event.cluster[2]);
   const uint32_t threads = event.block[0] * event.block[1] * event.block[2];
   warps_per_cta_ = (threads + 31) / 32;
@@ -27,7 +23,9 @@ void Checker::State::launch_begin(const emulator::LaunchEvent& event) {
   fenced_[0].clear();
   fenced_[1].clear();
   last_cluster_ = nullptr;
-  // Everything before the launch is ordered before it.
+  meet_earlier(event.order);
+  begin_overlaps();
+  // What the launch comes after needs no shadow.
   global_ = std::make_unique<Shadow>(
       ShadowSpace::global, operations_, [this](Timeline t) { return position_of(t); },
       [this](const Report& report) { conflict(Space::global, report); }, options_.crowd);
@@ -37,11 +35,37 @@ void Checker::State::launch_end() {
   for (auto& [index, cluster] : clusters_) {
     if (!cluster->over) finish_cluster(*cluster);
   }
+  // Workers whose part was taken back left the launch to this state.
+  if (!clusters_.empty()) worker_parts_.clear();
   clusters_.clear();
-  global_.reset();
+  EarlierWork work;
+  work.launch = launch_.launch;
+  work.global = std::move(global_);
+  work.places = std::move(timeline_places_);
+  work.infos = std::move(infos_);
+  work.parameters = launch_.parameters;
+  work.triggered = triggered_;
+  work.waited = waited_;
+  if (proved_) {
+    work.proved = true;
+    work.global.reset();
+    work.what = "an earlier kernel";
+    work.writes = std::move(proved_writes_);
+  }
+  timeline_places_.assign(1, {});
+  infos_.assign(1, {});
+  const emulator::StreamOrder* order = order_ ? &*order_ : nullptr;
+  if (worker_parts_.empty()) keep_earlier(std::move(work), order);
+  for (EarlierWork& part : worker_parts_) {
+    part.launch = launch_.launch;
+    keep_earlier(std::move(part), order);
+  }
+  worker_parts_.clear();
+  overlaps_.clear();
 }
 
 void Checker::State::proved(std::span<const emulator::ByteRange> written) {
+  keep_proved(written);
   if (outputs_.empty()) return;
   for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);
 }
@@ -51,7 +75,7 @@ std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned worke
   uint64_t watched = 0;
   for (const Output& output : outputs_) watched += output.bytes;
   std::vector<std::unique_ptr<State>> states;
-  if (!options_.accept_workers || stopped_ || streams_.size() != 1 || watched > kMaxOutput) return states;
+  if (!options_.accept_workers || stopped_ || !alone() || watched > kMaxOutput) return states;
   for (unsigned w = 0; w < workers; ++w) {
     CheckerOptions options = options_;
     options.on_found = nullptr;
@@ -74,6 +98,10 @@ bool Checker::State::join(const std::vector<std::unique_ptr<State>>& workers) {
     if (!worker->findings.empty() || worker->dropped != 0 || !worker->unknown.empty()) return false;
   }
   for (const auto& worker : workers) {
+    for (EarlierWork& part : worker->earlier_) {
+      part.sites = std::move(worker->sites_);
+      worker_parts_.push_back(std::move(part));
+    }
     for (size_t o = 0; o < outputs_.size(); ++o) {
       for (size_t byte = 0; byte < outputs_[o].written.size(); ++byte) {
         if (worker->outputs_[o].written[byte]) outputs_[o].written[byte] = true;
@@ -161,7 +189,10 @@ void Checker::State::access(const emulator::AccessEvent& event) {
     return;
   }
   // What a strong read brings comes before the access itself.
-  if (reach != Reach::none && reads) acquire_locations(cluster, event, warp, position, reach);
+  if (reach != Reach::none && reads) {
+    acquire_locations(cluster, event, warp, position, reach);
+    if (!shared && !overlaps_.empty()) acquire_from_overlaps(event, warp);
+  }
 
   Access access;
   access.timeline = warp.timeline();
@@ -189,6 +220,10 @@ void Checker::State::access(const emulator::AccessEvent& event) {
     for (const Shadow::Step step : {Shadow::Step::check, Shadow::Step::remember}) {
       for (const Piece& piece : pieces_) shadow.touch(piece.context, piece.access, piece.address, piece.bytes, step);
     }
+  }
+  if (!shared && !overlaps_.empty()) {
+    for (const Piece& piece : pieces_)
+      compare_with_overlaps(piece.context, piece.access, event.agent.lanes, piece.address, piece.bytes);
   }
   if (writes && shared) {
     for (const Piece& piece : pieces_) cluster.tiles.written(piece.address, piece.bytes);
@@ -393,8 +428,8 @@ bool Checker::State::disjoint(const emulator::AccessEvent& event) {
 
 void Checker::State::bound_memory(const Cluster& cluster) {
   if ((++touches_ & 0xfff) != 0) return;
-  size_t bytes =
-      global_->memory() + cluster.shared->memory() + operations_.size() * (sizeof(Operation) + sizeof(OperationInfo));
+  size_t bytes = global_->memory() + earlier_bytes_ + cluster.shared->memory() +
+                 operations_.size() * (sizeof(Operation) + sizeof(OperationInfo));
   if (running_ > 1) bytes += (running_ - 1) * cluster.shared->memory();
   if (bytes < options_.shadow_bytes) return;
   stopped_ = true;

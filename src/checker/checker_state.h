@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -107,6 +108,19 @@ struct Output {
   std::vector<Writer> writers;  ///< by element: the last thread that stored to it in this launch
 };
 
+/// What the arrivals of one phase hand on.
+struct Arrivals {
+  Knowledge own;    ///< of the barrier's CTA
+  Knowledge peers;  ///< of other CTAs, by arrivals whose scope reaches this one
+  Clock narrow;     ///< of other CTAs, by arrivals of CTA scope
+
+  void join(const Arrivals& other) {
+    own.join(other.own);
+    peers.join(other.peers);
+    narrow.join(other.narrow);
+  }
+};
+
 struct Mbarrier {
   bool live = false;
   Timeline timeline = 0;  ///< phases completed, over all initialisations
@@ -117,8 +131,8 @@ struct Mbarrier {
   uint32_t init_lanes = 0;
   uint32_t init_site = 0;
   bool init_reported = false;
-  std::map<uint64_t, Knowledge> arrivals;  ///< by phase, of those that no wait has asked for
-  Knowledge arrived;                       ///< in all phases before
+  std::map<uint64_t, Arrivals> arrivals;  ///< by phase, of those that no wait has asked for
+  Arrivals arrived;                       ///< in all phases before
   // The phase that is going on, as far as the transaction bytes tell.
   uint64_t ledger_phase = 0;
   int64_t expected = 0, completed = 0;
@@ -193,6 +207,38 @@ struct Cluster {
   bool over = false;         ///< all threads have exited, nothing is in flight: judged, and most of it forgotten
 };
 
+/// Where a warp or an operation's timeline belongs.
+struct Place {
+  Position position;
+  uint32_t warp = 0;
+};
+
+/// Work on a stream that is over here, but that later work may overlap on a GPU.
+struct EarlierWork {
+  uint64_t process = 0, stream = 0, position = 0, launch = 0;
+  size_t bytes = 0;  ///< of memory, when it was kept
+  // Of a kernel: its accesses to global memory, and what they refer to.
+  std::unique_ptr<Shadow> global;
+  std::vector<Place> places;
+  std::vector<OperationInfo> infos;
+  std::vector<Site> sites;  ///< by number; empty: numbers are the checker's own
+  emulator::ByteRange parameters;
+  bool triggered = false;  ///< it executed griddepcontrol.launch_dependents
+  /// It executed griddepcontrol.wait in a CTA that had not triggered: whatever it starts comes after what it waited
+  /// for.
+  bool waited = false;
+  // Of a copy or a fill, or of a kernel that was not watched because nothing in it can race; disjoint, by address.
+  bool proved = false;  ///< then its reads are not known
+  std::string what;
+  std::vector<emulator::StreamCopyEvent::Range> reads, writes;
+
+  size_t memory() const {
+    return (global != nullptr ? global->memory() : 0) + places.size() * sizeof(Place) +
+           infos.size() * sizeof(OperationInfo) +
+           (reads.size() + writes.size()) * sizeof(emulator::StreamCopyEvent::Range);
+  }
+};
+
 class Checker::State {
  public:
   explicit State(CheckerOptions options) : options_(std::move(options)) {
@@ -203,8 +249,13 @@ class Checker::State {
 
   void launch_begin(const emulator::LaunchEvent& event);
   void launch_end();
-  // Between kernels of several streams every access matters.
-  bool accepts_proof() const { return options_.accept_proofs && !stopped_ && streams_.size() == 1; }
+  void stream_copy(const emulator::StreamCopyEvent& event);
+  /// Work that nothing orders may overlap a launch: then every access matters. As long as there is one stream only a
+  /// dependent launch can.
+  bool alone() const {
+    return overlaps_.empty() && (!order_ || !order_->known || (order_->single_stream && !order_->programmatic));
+  }
+  bool accepts_proof() const { return options_.accept_proofs && !stopped_ && alone(); }
   void proved(std::span<const emulator::ByteRange> written);
   /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
   std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
@@ -238,9 +289,12 @@ class Checker::State {
     uint64_t work = 0;
     bool operator==(const IssueKey&) const = default;
   };
-  struct Place {
-    Position position;
-    uint32_t warp = 0;
+  /// Earlier work that nothing orders before the launch at hand. `timeline` stands for all of it: its time 1 is known
+  /// to threads that come after it all the same.
+  struct Overlap {
+    EarlierWork* work = nullptr;
+    Timeline timeline = 0;
+    bool until_wait = false;  ///< griddepcontrol.wait completes it
   };
   /// Part of an access: consecutive bytes of lanes that know the same.
   struct Piece {
@@ -285,6 +339,23 @@ class Checker::State {
   void use_peer(Cluster& cluster, const Agent& agent, Site site, uint64_t address);
   void end_lanes(Cluster& cluster, WarpThreads& warp, const Agent& agent, Site site);
   void bound_memory(const Cluster& cluster);
+
+  // --- other work on streams
+  bool comes_after(const emulator::StreamOrder& order, const EarlierWork& work) const;
+  void meet_earlier(const emulator::StreamOrder* order);
+  void begin_overlaps();
+  void keep_earlier(EarlierWork work, const emulator::StreamOrder* order);
+  /// The launch at hand was not watched.
+  void keep_proved(std::span<const emulator::ByteRange> written);
+  void grid_dependency(const emulator::BarrierEvent& event, WarpThreads& warp);
+  void acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp);
+  void compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes, uint64_t address,
+                             uint32_t bytes);
+  Site site_of(const EarlierWork& work, const Access& access) const {
+    return work.sites.empty() ? sites_[access.site] : work.sites[access.site];
+  }
+  void report_overlap(const Overlap& overlap, const Access* earlier, const Access& later, uint32_t lanes,
+                      uint64_t address, uint32_t bytes);
 
   // --- synchronisation
   Locations& locations_of(Cluster& cluster, Space space) {
@@ -348,7 +419,16 @@ class Checker::State {
   std::vector<Site> sites_;
   std::set<Timeline> fenced_[2];  ///< warps that executed a proxy fence: of shared, of global memory
   std::vector<Output> outputs_;
-  std::set<uint64_t> streams_;
+  std::deque<EarlierWork> earlier_;
+  size_t earlier_bytes_ = 0;
+  std::map<uint64_t, uint64_t> forgotten_;  ///< by stream: the latest work that was dropped to save memory
+  std::vector<EarlierWork> worker_parts_;   ///< what the workers of the launch at hand saw
+  std::vector<Overlap> overlaps_;           ///< of the launch at hand
+  std::optional<emulator::StreamOrder> order_;
+  bool triggered_ = false, waited_ = false;
+  bool proved_ = false;  ///< the launch at hand was not watched; it wrote `proved_writes_`
+  std::vector<emulator::StreamCopyEvent::Range> proved_writes_;
+  std::set<std::pair<uint32_t, uint32_t>> triggered_ctas_;
   std::unordered_map<uint32_t, std::vector<std::unique_ptr<WgmmaRegisters>>> wgmma_registers_;  ///< by site
   uint64_t serial_ = 0;
   IssueKey last_issue_;

@@ -52,7 +52,10 @@ void Checker::State::barrier(const emulator::BarrierEvent& event) {
     warp.acquire(lanes, together, true);
     return;
   }
-  if (event.kind == BarrierKind::grid_dependency) return;
+  if (event.kind == BarrierKind::grid_dependency) {
+    grid_dependency(event, warp);
+    return;
+  }
   auto& phases =
       event.kind == BarrierKind::cta ? cluster.barriers[{event.agent.cta_rank, event.id}] : cluster.cluster_arrivals;
   if (event.action == BarrierAction::arrive) {
@@ -116,7 +119,17 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
       if (event.completed_by != 0) {
         arrive_for_copies(cluster, event, barrier);
       } else if (event.semantics != Semantics::relaxed) {
-        barrier.arrivals[event.phase].join(warp.publish(event.agent.lanes));
+        Arrivals& arrivals = barrier.arrivals[event.phase];
+        const Knowledge news = warp.publish(event.agent.lanes);
+        // PTX ISA, mbarrier.arrive: .cta reaches the threads of the arriving one's own CTA. Without a scope, remote
+        // arrivals are accepted practice.
+        if (rank_of(event.address) == event.agent.cta_rank) {
+          arrivals.own.join(news);
+        } else if (event.scope == Scope::cta) {
+          arrivals.narrow.join(news.seen);
+        } else {
+          arrivals.peers.join(news);
+        }
       }
       break;
     case MbarrierAction::expect_tx:
@@ -134,7 +147,17 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
         barrier.arrived.join(barrier.arrivals.begin()->second);
         barrier.arrivals.erase(barrier.arrivals.begin());
       }
-      if (event.semantics != Semantics::relaxed) warp.acquire(event.agent.lanes, barrier.arrived, false);
+      if (event.semantics != Semantics::relaxed) {
+        const Arrivals& arrived = barrier.arrived;
+        warp.acquire(event.agent.lanes, arrived.own, false);
+        if (event.scope != Scope::cta) warp.acquire(event.agent.lanes, arrived.peers, false);
+        if (ctas_ > 1) {
+          warp.for_each_class(event.agent.lanes, [&](LaneClass& one) {
+            one.knowledge.narrow.join(arrived.narrow);
+            if (event.scope == Scope::cta) one.knowledge.narrow.join(arrived.peers.seen);
+          });
+        }
+      }
       warp.advance(event.agent.lanes, barrier.timeline, barrier.base + static_cast<Time>(event.phase));
       barrier.observed = std::max(barrier.observed, barrier.base + static_cast<Time>(event.phase));
       barrier.waits[warp_index(event.agent)] = {++serial_, site_number(event.site)};

@@ -154,6 +154,8 @@ void Shadow::make_exact(uint64_t address, uint64_t bytes) {
     region.exact = true;
     const std::vector<LoggedRead> reads = std::move(region.reads);
     region.reads = {};
+    overflow_bytes_ -= region.read_sectors.size() / 8;
+    region.read_sectors = {};
     const uint64_t begin = number * kRegionBytes, end = begin + kRegionBytes;
     for (const LoggedRead& read : reads) {
       for (uint32_t i = 0; i < read.count; ++i) {
@@ -256,6 +258,96 @@ void Shadow::touch_pages(const Context* context, Access access, uint64_t address
     touch_sector(context, access, page, sector, page_address, step);
     at = stop;
   }
+}
+
+// --- what another launch did
+
+namespace {
+
+/// The part of [address, end) that lies in a sector, as a mask of its bytes.
+uint32_t sector_mask(uint64_t sector, uint64_t address, uint64_t end) {
+  const uint64_t low = std::max(address, sector) - sector, high = std::min(end, sector + Shadow::kSectorBytes) - sector;
+  return (high - low == 32 ? 0xffffffffu : (1u << (high - low)) - 1u) << low;
+}
+
+}  // namespace
+
+void Shadow::visit_page(const Page& page, uint64_t page_address, uint64_t address, uint64_t end, const Visit& use) {
+  address = std::max(address, page_address);
+  end = std::min(end, page_address + kPageBytes);
+  for (uint64_t sector = address / kSectorBytes * kSectorBytes; sector < end; sector += kSectorBytes) {
+    const auto index = static_cast<unsigned>((sector - page_address) / kSectorBytes);
+    const uint32_t mask = sector_mask(sector, address, end);
+    for (const Crowd<Wide>& crowd : page.wide) {
+      for (const Wide& wide : crowd.records) {
+        if ((wide.sectors >> index & 1) != 0) use(wide.access, mask, sector);
+      }
+    }
+    if ((page.fine >> index & 1) == 0) continue;
+    const Sector& fine = page.sectors[index];
+    const auto visit_access = [&](const Access& access) {
+      if ((access.bytes & mask) != 0) use(access, access.bytes & mask, sector);
+    };
+    for (unsigned i = 0; i < fine.count; ++i) visit_access(fine.accesses[i]);
+    if (fine.more == nullptr) continue;
+    for (const Crowd<Access>& crowd : *fine.more) {
+      for (const Access& access : crowd.records) visit_access(access);
+    }
+  }
+}
+
+void Shadow::visit_logged(uint64_t address, uint64_t bytes, const Visit& use) {
+  const uint64_t end = address + bytes;
+  for (uint64_t number = address / kRegionBytes; number <= (end - 1) / kRegionBytes; ++number) {
+    const auto found = regions_.find(number);
+    if (found == regions_.end() || found->second.reads.empty()) continue;
+    Region& region = found->second;
+    const uint64_t begin = number * kRegionBytes;
+    const auto sector_of = [&](uint64_t at) {
+      return (std::clamp(at, begin, begin + kRegionBytes - 1) - begin) / kSectorBytes;
+    };
+    if (region.read_sectors.empty()) {
+      region.read_sectors.resize(kRegionBytes / kSectorBytes);
+      overflow_bytes_ += region.read_sectors.size() / 8;
+      for (const LoggedRead& read : region.reads) {
+        for (uint32_t i = 0; i < read.count; ++i) {
+          const uint64_t at = read.address + i * read.stride;
+          if (at + read.bytes <= begin || at >= begin + kRegionBytes) continue;
+          for (uint64_t s = sector_of(at); s <= sector_of(at + read.bytes - 1); ++s) region.read_sectors[s] = true;
+        }
+      }
+    }
+    bool some = false;
+    for (uint64_t s = sector_of(address); s <= sector_of(end - 1) && !some; ++s) some = region.read_sectors[s];
+    if (!some) continue;
+    for (const LoggedRead& read : region.reads) {
+      for (uint32_t i = 0; i < read.count; ++i) {
+        const uint64_t from = std::max(address, read.address + i * read.stride);
+        const uint64_t to = std::min(end, read.address + i * read.stride + read.bytes);
+        for (uint64_t sector = from / kSectorBytes * kSectorBytes; from < to && sector < to; sector += kSectorBytes)
+          use(read.access, sector_mask(sector, from, to), sector);
+      }
+    }
+  }
+}
+
+void Shadow::visit(uint64_t address, uint64_t bytes, bool reads, const Visit& use) {
+  if (bytes == 0) return;
+  const Visit wanted = reads ? use : [&use](const Access& access, uint32_t mask, uint64_t sector) {
+    if (access.writes()) use(access, mask, sector);
+  };
+  const uint64_t end = address + bytes, first = address / kPageBytes, last = (end - 1) / kPageBytes;
+  if (last - first >= pages_.size()) {
+    for (const auto& [number, page] : pages_) {
+      if (number >= first && number <= last) visit_page(*page, number * kPageBytes, address, end, wanted);
+    }
+  } else {
+    for (uint64_t number = first; number <= last; ++number) {
+      if (const auto page = pages_.find(number); page != pages_.end())
+        visit_page(*page->second, number * kPageBytes, address, end, wanted);
+    }
+  }
+  if (reads) visit_logged(address, bytes, use);
 }
 
 // --- what pages remember

@@ -114,6 +114,10 @@ class Shadow {
   void touch(const Context& context, Access access, uint64_t address, uint32_t bytes, Step step = Step::both);
   /// The same for the many parts of one operation, each with all its lanes.
   void touch(const Context& context, const Access& access, std::span<const emulator::ByteRange> ranges);
+  /// Calls use(access, its bytes inside the range, address of their sector) for what is remembered of a range; without
+  /// `reads` only for accesses that write.
+  using Visit = std::function<void(const Access&, uint32_t, uint64_t)>;
+  void visit(uint64_t address, uint64_t bytes, bool reads, const Visit& use);
   /// True if nothing orders the accesses of `a` and those of `b`, and some of them may conflict. Errs on the safe side:
   /// strong accesses count as weak ones.
   static bool may_conflict(const Shadow& a, const Shadow& b);
@@ -167,6 +171,7 @@ class Shadow {
   struct Region {
     bool exact = false;  ///< its pages know everything
     std::vector<LoggedRead> reads;
+    std::vector<bool> read_sectors;  ///< where the reads are, once somebody has asked
   };
   /// Bytes of a page, one bit each, by sector.
   using PageBytes = std::array<uint32_t, kPageSectors>;
@@ -177,6 +182,8 @@ class Shadow {
   bool log_read(const Access& access, uint64_t address, uint32_t bytes, uint32_t count, uint64_t stride, Step step);
   /// From now on the pages of these bytes know everything.
   void make_exact(uint64_t address, uint64_t bytes);
+  void visit_logged(uint64_t address, uint64_t bytes, const Visit& use);
+  static void visit_page(const Page& page, uint64_t page_address, uint64_t address, uint64_t end, const Visit& use);
   /// Without a context nothing is compared: the accesses are remembered beside what is there.
   void touch_pages(const Context* context, Access access, uint64_t address, uint64_t bytes, Step step);
   void touch_sector(const Context* context, const Access& access, Page& page, unsigned sector, uint64_t page_address,

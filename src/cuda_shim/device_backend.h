@@ -43,6 +43,8 @@ class DeviceBackend {
   virtual Result<void> read(uint64_t address, std::span<std::byte> bytes) const = 0;
   virtual Result<void> copy(uint64_t destination, uint64_t source, uint64_t bytes) = 0;
   virtual Result<void> fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count) = 0;
+  /// A stream is about to copy or fill: for whoever watches the device.
+  virtual void observe(const emulator::StreamCopyEvent&) {}
 };
 
 /// The emulated device. `device` must outlive the backend.

@@ -56,6 +56,8 @@ class EmulatorBackend final : public DeviceBackend {
     return device_.fill(address, value, value_bytes, count);
   }
 
+  void observe(const emulator::StreamCopyEvent& event) override { device_.observe(event); }
+
  private:
   emulator::Device& device_;
 };

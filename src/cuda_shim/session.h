@@ -150,6 +150,9 @@ class Session {
   bool may_write(uint64_t address, uint64_t bytes);
   uint64_t reserve_shared_range(uint64_t bytes);
   void check(const Result<void>& result, const char* what);
+  /// From within a piece of work.
+  void observe(std::string_view what, const std::vector<emulator::StreamCopyEvent::Range>& reads,
+               const std::vector<emulator::StreamCopyEvent::Range>& writes);
   // session_modules.cpp
   int append_image(const BytesBody& body, Connection& connection);
   int load_image(const BytesBody& body, Connection& connection, Reply& reply);
@@ -160,7 +163,7 @@ class Session {
   int occupancy(const OccupancyBody& body, Reply& reply);
   int launch(const LaunchBody& body, const Connection& connection);
   int check_launch(const LaunchBody& body, const Function& function);
-  void run_launch(const emulator::LaunchRequest& request, const std::string& name, LaunchCall call);
+  void run_launch(emulator::LaunchRequest request, const std::string& name, LaunchCall call);
   void tell_unchecked_launches();
 
   void diagnose(std::string rule, std::string message, std::string remedy);

@@ -15,7 +15,28 @@ std::optional<uint64_t> extent(uint64_t width, uint64_t height, uint64_t pitch) 
   return (height - 1) * pitch + width;
 }
 
+/// The rows of a copy; none when there are too many to list.
+std::vector<emulator::StreamCopyEvent::Range> rows_of(uint64_t address, uint64_t width, uint64_t height,
+                                                      uint64_t pitch) {
+  constexpr uint64_t kMaxRows = 1024;
+  if (height > 1 && pitch == width) return {{address, width * height}};
+  std::vector<emulator::StreamCopyEvent::Range> rows;
+  for (uint64_t row = 0; row < height && height <= kMaxRows; ++row) rows.push_back({address + row * pitch, width});
+  return rows;
+}
+
 }  // namespace
+
+void Session::observe(std::string_view what, const std::vector<emulator::StreamCopyEvent::Range>& reads,
+                      const std::vector<emulator::StreamCopyEvent::Range>& writes) {
+  const auto order = executor_.running();
+  emulator::StreamCopyEvent event;
+  event.what = what;
+  event.order = order.get();
+  event.reads = reads;
+  event.writes = writes;
+  backend_.observe(event);
+}
 
 void Session::check(const Result<void>& result, const char* what) {
   if (result) return;
@@ -42,6 +63,7 @@ bool Session::may_write(uint64_t address, uint64_t bytes) {
 }
 
 int Session::allocate(const BytesBody& body, Reply& reply) {
+  executor_.after_ordered_frees();
   auto address = backend_.allocate(body.bytes, "");
   if (!address) return cuda_error::kOutOfMemory;
   const std::lock_guard lock(mutex_);
@@ -63,7 +85,11 @@ int Session::free(const AddressBody& body) {
     }
     check(backend_.free(address), "freeing device memory");
   };
-  if (body.ordered != 0) return executor_.submit(body.stream, release);
+  if (body.ordered != 0) {
+    const int submitted = executor_.submit(body.stream, release);
+    if (submitted == 0) executor_.note_ordered_free(body.stream);
+    return submitted;
+  }
   // cudaFree waits for the whole device, as work that is still queued may use the block.
   if (const int error = executor_.synchronize_all(); error != 0) return error;
   release();
@@ -207,6 +233,7 @@ int Session::copy_to_device(const CopyBody& body, const Connection& connection) 
     report_.bytes_to_device += bytes;
   }
   const auto write_rows = [this, body](const std::byte* data) {
+    observe("a copy to the device", {}, rows_of(body.destination, body.width, body.height, body.destination_pitch));
     for (uint64_t row = 0; row < body.height; ++row) {
       const Result<void> result = backend_.write(body.destination + row * body.destination_pitch,
                                                  {data + row * body.width, static_cast<std::size_t>(body.width)});
@@ -232,6 +259,7 @@ int Session::copy_from_device(const CopyBody& body, const Connection& connection
   }
   std::byte* staging = connection.staging.view().data();
   return executor_.submit_and_wait(body.stream, [&] {
+    observe("a copy from the device", rows_of(body.source, body.width, body.height, body.source_pitch), {});
     for (uint64_t row = 0; row < body.height; ++row) {
       const Result<void> result = backend_.read(body.source + row * body.source_pitch,
                                                 {staging + row * body.width, static_cast<std::size_t>(body.width)});
@@ -256,6 +284,8 @@ int Session::copy_on_device(const CopyBody& body) {
     report_.bytes_from_device += body.width * body.height;
   }
   const auto work = [this, body] {
+    observe("a copy on the device", rows_of(body.source, body.width, body.height, body.source_pitch),
+            rows_of(body.destination, body.width, body.height, body.destination_pitch));
     for_rows(body.height, [&](uint64_t row) {
       const Result<void> result = backend_.copy(body.destination + row * body.destination_pitch,
                                                 body.source + row * body.source_pitch, body.width);
@@ -275,6 +305,7 @@ int Session::fill(const FillBody& body) {
   if (!span || !backend_.contains(body.destination, *span)) return cuda_error::kInvalidValue;
   if (!may_write(body.destination, *span)) return cuda_error::kNotSupported;
   return executor_.submit(body.stream, [this, body] {
+    observe("a fill", {}, rows_of(body.destination, body.width * body.value_bytes, body.height, body.pitch));
     for_rows(body.height, [&](uint64_t row) {
       const Result<void> result =
           backend_.fill(body.destination + row * body.pitch, body.value, body.value_bytes, body.width);

@@ -366,15 +366,16 @@ int Session::launch(const LaunchBody& body, const Connection& connection) {
   request.stream = body.stream;
   request.stop = stop_launches_.get_token();
   const uint64_t held = sizeof request + body.parameter_bytes + function.name.size();
-  return executor_.submit(
+  return executor_.submit_kernel(
       body.stream,
       [this, request = std::move(request), name = std::move(function.name), call = body.call] {
         run_launch(request, name, call);
       },
-      held);
+      held, (body.flags & kLaunchProgrammatic) != 0);
 }
 
-void Session::run_launch(const emulator::LaunchRequest& request, const std::string& name, LaunchCall call) {
+void Session::run_launch(emulator::LaunchRequest request, const std::string& name, LaunchCall call) {
+  request.order = executor_.running();
   const auto report = backend_.launch(request);
   if (!report) {
     diagnose({report.error().rule, fmt::format("{}: {}", name, report.error().message), "", name,

@@ -1,6 +1,7 @@
 #include "cuda_shim/stream_executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "cuda_shim/protocol.h"
@@ -13,10 +14,14 @@ namespace {
 constexpr uint64_t kMaxQueuedBytes = 256ull << 20;
 constexpr uint64_t kMaxQueuedOperations = 16384;
 constexpr std::size_t kMaxStreams = 4096, kMaxEvents = 1u << 20;
+// Clocks have an entry for each stream that was ever used; of more the order is not kept.
+constexpr std::size_t kMaxOrderedStreams = 128;
+
+std::atomic<uint64_t> processes{0};
 
 }  // namespace
 
-StreamExecutor::StreamExecutor() {
+StreamExecutor::StreamExecutor() : process_(++processes) {
   streams_[kLegacyStream];
   thread_ = std::thread([this] { run(); });
 }
@@ -34,6 +39,7 @@ uint64_t StreamExecutor::create_stream(bool non_blocking) {
   const Lock lock(mutex_);
   if (streams_.size() >= kMaxStreams) return 0;
   const uint64_t id = next_id_++;
+  streams_[id].id = id;
   streams_[id].blocking = !non_blocking;
   return id;
 }
@@ -43,7 +49,10 @@ int StreamExecutor::destroy_stream(uint64_t stream) {
   const auto found = streams_.find(stream);
   if (stream == kLegacyStream || found == streams_.end() || found->second.destroyed) return cuda_error::kInvalidHandle;
   found->second.destroyed = true;
-  if (found->second.queue.empty()) streams_.erase(found);
+  if (found->second.queue.empty()) {
+    gone_ = join(gone_, clock_of(found->second));
+    streams_.erase(found);
+  }
   return cuda_error::kSuccess;
 }
 
@@ -51,6 +60,97 @@ bool StreamExecutor::has_stream(uint64_t stream) const {
   const Lock lock(mutex_);
   const auto found = streams_.find(stream);
   return found != streams_.end() && !found->second.destroyed;
+}
+
+StreamExecutor::Clock StreamExecutor::join(const Clock& a, const Clock& b) {
+  if (b == nullptr || a == b) return a;
+  if (a == nullptr) return b;
+  emulator::StreamPositions joined;
+  bool news = false;
+  auto mine = a->begin();
+  for (const emulator::StreamPosition& other : *b) {
+    while (mine != a->end() && mine->stream < other.stream) joined.push_back(*mine++);
+    if (mine != a->end() && mine->stream == other.stream) {
+      news = news || other.count > mine->count;
+      joined.push_back({other.stream, std::max(other.count, mine->count)});
+      ++mine;
+    } else {
+      news = true;
+      joined.push_back(other);
+    }
+  }
+  if (!news) return a;
+  joined.insert(joined.end(), mine, a->end());
+  return std::make_shared<const emulator::StreamPositions>(std::move(joined));
+}
+
+StreamExecutor::Clock StreamExecutor::first_of(const Stream& stream, uint64_t count) {
+  return std::make_shared<const emulator::StreamPositions>(1, emulator::StreamPosition{stream.id, count});
+}
+
+StreamExecutor::Clock StreamExecutor::clock_of(const Stream& stream) const {
+  if (stream.submitted == 0 || used_streams_.size() > kMaxOrderedStreams) return stream.known;
+  return join(stream.known, first_of(stream, stream.submitted));
+}
+
+std::shared_ptr<const emulator::StreamOrder> StreamExecutor::order_of(const Stream& stream,
+                                                                      const Operation& operation) const {
+  auto order = std::make_shared<emulator::StreamOrder>();
+  order->process = process_;
+  order->stream = stream.id;
+  order->position = operation.position;
+  order->own_before = operation.own_before;
+  if (operation.before != nullptr) order->before = *operation.before;
+  order->programmatic = operation.programmatic;
+  order->single_stream = operation.single_stream;
+  order->known = used_streams_.size() <= kMaxOrderedStreams;
+  return order;
+}
+
+void StreamExecutor::place(Stream& stream, Operation& operation) {
+  const uint64_t id = stream.id;
+  used_streams_.insert(id);
+  operation.single_stream = used_streams_.size() == 1;
+  operation.position = stream.submitted + 1;
+  operation.own_before = stream.submitted;
+  if (used_streams_.size() > kMaxOrderedStreams) return;
+  Clock elsewhere = host_;
+  if (id == kLegacyStream) {
+    elsewhere = join(elsewhere, gone_);
+    for (const auto& [other_id, other] : streams_) {
+      if (other_id != kLegacyStream && other.blocking) elsewhere = join(elsewhere, clock_of(other));
+    }
+  } else if (stream.blocking) {
+    elsewhere = join(elsewhere, clock_of(streams_.at(kLegacyStream)));
+  }
+  stream.known = join(stream.known, elsewhere);
+  operation.before = stream.known;
+  // Only the kernel right before it is what a programmatic launch may overlap.
+  if (operation.programmatic && stream.last_is_kernel) {
+    operation.before = join(stream.last_before, elsewhere);
+    operation.own_before = stream.last_own_before;
+  } else {
+    operation.programmatic = false;
+  }
+  stream.last_is_kernel = operation.is_kernel;
+  stream.last_before = operation.before;
+  stream.last_own_before = operation.own_before;
+}
+
+std::shared_ptr<const emulator::StreamOrder> StreamExecutor::running() const {
+  const Lock lock(mutex_);
+  return running_;
+}
+
+void StreamExecutor::note_ordered_free(uint64_t stream) {
+  const Lock lock(mutex_);
+  const auto found = streams_.find(stream);
+  if (found != streams_.end()) ordered_frees_ = join(ordered_frees_, clock_of(found->second));
+}
+
+void StreamExecutor::after_ordered_frees() {
+  const Lock lock(mutex_);
+  host_ = join(host_, ordered_frees_);
 }
 
 int StreamExecutor::enqueue(Lock& lock, uint64_t stream, Operation operation, uint64_t* number) {
@@ -68,6 +168,7 @@ int StreamExecutor::enqueue(Lock& lock, uint64_t stream, Operation operation, ui
   if (target == nullptr) return cuda_error::kInvalidHandle;
   if (closing_) return cuda_error::kUnknown;
   operation.sequence = ++sequence_;
+  place(*target, operation);
   queued_bytes_ += operation.bytes;
   ++queued_operations_;
   target->queue.push_back(std::move(operation));
@@ -82,6 +183,16 @@ int StreamExecutor::submit(uint64_t stream, Work work, uint64_t bytes) {
   Operation operation;
   operation.work = std::move(work);
   operation.bytes = bytes;
+  return enqueue(lock, stream, std::move(operation));
+}
+
+int StreamExecutor::submit_kernel(uint64_t stream, Work work, uint64_t bytes, bool programmatic) {
+  Lock lock(mutex_);
+  Operation operation;
+  operation.work = std::move(work);
+  operation.bytes = bytes;
+  operation.is_kernel = true;
+  operation.programmatic = programmatic;
   return enqueue(lock, stream, std::move(operation));
 }
 
@@ -103,8 +214,10 @@ int StreamExecutor::submit_and_wait(uint64_t stream, Work work) {
     changed_.notify_all();
   };
   if (const int error = enqueue(lock, stream, std::move(operation)); error != 0) return error;
+  const Clock clock = clock_of(streams_.at(stream));
   changed_.wait(lock, [&] { return state->second || (!state->first && (lost_ != 0 || closing_)); });
   const bool ran = state->second;
+  host_ = join(host_, clock);
   state->second = true;  // a piece not yet started must not start any more
   if (lost_ != 0) return lost_;
   return ran ? cuda_error::kSuccess : cuda_error::kUnknown;
@@ -114,37 +227,52 @@ int StreamExecutor::synchronize(uint64_t stream) {
   Lock lock(mutex_);
   const auto found = streams_.find(stream);
   if (found == streams_.end() || found->second.destroyed) return cuda_error::kInvalidHandle;
+  Clock clock = clock_of(found->second);
   if (stream == kLegacyStream) {
     const uint64_t now = sequence_;
-    return wait(lock, [&] {
+    clock = join(clock, gone_);
+    for (const auto& [id, other] : streams_) {
+      if (other.blocking) clock = join(clock, clock_of(other));
+    }
+    const int waited = wait(lock, [&] {
       return std::all_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
         return !entry.second.blocking || entry.second.queue.empty() || entry.second.queue.front().sequence > now;
       });
     });
+    host_ = join(host_, clock);
+    return waited;
   }
   const uint64_t goal = found->second.submitted;
-  return wait(lock, [&] {
+  const int waited = wait(lock, [&] {
     const auto again = streams_.find(stream);
     return again == streams_.end() || again->second.completed >= goal;
   });
+  host_ = join(host_, clock);
+  return waited;
 }
 
 int StreamExecutor::synchronize_all() {
   Lock lock(mutex_);
   const uint64_t now = sequence_;
-  return wait(lock, [&] {
+  Clock clock = gone_;
+  for (const auto& [id, stream] : streams_) clock = join(clock, clock_of(stream));
+  const int waited = wait(lock, [&] {
     return std::all_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
       return entry.second.queue.empty() || entry.second.queue.front().sequence > now;
     });
   });
+  host_ = join(host_, clock);
+  return waited;
 }
 
-int StreamExecutor::query(uint64_t stream) const {
+int StreamExecutor::query(uint64_t stream) {
   const Lock lock(mutex_);
   const auto found = streams_.find(stream);
   if (found == streams_.end() || found->second.destroyed) return cuda_error::kInvalidHandle;
   if (lost_ != 0) return lost_;
-  return found->second.queue.empty() ? cuda_error::kSuccess : cuda_error::kNotReady;
+  if (!found->second.queue.empty()) return cuda_error::kNotReady;
+  host_ = join(host_, clock_of(found->second));
+  return cuda_error::kSuccess;
 }
 
 uint64_t StreamExecutor::create_event(bool timing) {
@@ -171,6 +299,7 @@ int StreamExecutor::record(uint64_t event, uint64_t stream) {
     record->time = std::chrono::steady_clock::now();
   };
   if (const int error = enqueue(lock, stream, std::move(operation)); error != 0) return error;
+  record->clock = clock_of(streams_.at(stream));
   if (const auto found = events_.find(event); found != events_.end()) found->second.record = std::move(record);
   return cuda_error::kSuccess;
 }
@@ -180,8 +309,14 @@ int StreamExecutor::wait_event(uint64_t stream, uint64_t event) {
   const auto found = events_.find(event);
   if (found == events_.end()) return cuda_error::kInvalidHandle;
   Operation operation;
-  operation.wait_for = found->second.record;
-  return enqueue(lock, stream, std::move(operation));
+  const std::shared_ptr<Record> record = found->second.record;
+  operation.wait_for = record;
+  if (const int error = enqueue(lock, stream, std::move(operation)); error != 0) return error;
+  if (record != nullptr) {
+    Stream& waiting = streams_.at(stream);
+    waiting.known = join(waiting.known, record->clock);
+  }
+  return cuda_error::kSuccess;
 }
 
 int StreamExecutor::synchronize_event(uint64_t event) {
@@ -189,15 +324,21 @@ int StreamExecutor::synchronize_event(uint64_t event) {
   const auto found = events_.find(event);
   if (found == events_.end()) return cuda_error::kInvalidHandle;
   const std::shared_ptr<Record> record = found->second.record;
-  return wait(lock, [&] { return record == nullptr || record->done; });
+  const int waited = wait(lock, [&] { return record == nullptr || record->done; });
+  if (record != nullptr) host_ = join(host_, record->clock);
+  return waited;
 }
 
-int StreamExecutor::query_event(uint64_t event) const {
+int StreamExecutor::query_event(uint64_t event) {
   const Lock lock(mutex_);
   const auto found = events_.find(event);
   if (found == events_.end()) return cuda_error::kInvalidHandle;
   if (lost_ != 0) return lost_;
-  return found->second.record == nullptr || found->second.record->done ? cuda_error::kSuccess : cuda_error::kNotReady;
+  const std::shared_ptr<Record>& record = found->second.record;
+  if (record == nullptr) return cuda_error::kSuccess;
+  if (!record->done) return cuda_error::kNotReady;
+  host_ = join(host_, record->clock);
+  return cuda_error::kSuccess;
 }
 
 int StreamExecutor::elapsed(uint64_t start, uint64_t end, double& milliseconds) const {
@@ -316,6 +457,7 @@ void StreamExecutor::finish_front(Stream& stream) {
   stream.queue.pop_front();
   ++stream.completed;
   if (stream.destroyed && stream.queue.empty()) {
+    gone_ = join(gone_, clock_of(stream));
     std::erase_if(streams_, [&](const auto& entry) { return &entry.second == &stream; });
   }
   changed_.notify_all();
@@ -334,15 +476,20 @@ void StreamExecutor::run() {
     Operation& front = stream->queue.front();
     if (front.is_host_function && !front.is_done && !client_gone_ && (lost_ == 0 || front.always)) {
       front.handed_out = true;
+      // What the function does on the host comes after the work before it.
+      host_ = join(host_, front.before);
+      if (front.own_before != 0) host_ = join(host_, first_of(*stream, front.own_before));
       host_functions_.push_back({front.token, lost_});
       changed_.notify_all();
       continue;
     }
     if (front.work && lost_ == 0) {
       const Work work = std::move(front.work);
+      running_ = order_of(*stream, front);
       lock.unlock();
       work();
       lock.lock();
+      running_ = nullptr;
     }
     // Only this thread erases streams with a queue, so the pointer is still good.
     finish_front(*stream);

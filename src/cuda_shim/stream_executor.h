@@ -8,7 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <vector>
+
+#include "emulator/observer.h"
 
 namespace ptxbench::cuda_shim {
 
@@ -35,20 +39,28 @@ class StreamExecutor {
 
   /// `bytes` is what the work holds on to; submitting waits while the queues hold too much.
   int submit(uint64_t stream, Work work, uint64_t bytes = 0);
+  /// The same for a kernel. A `programmatic` one may begin when a kernel right before it in the stream has begun.
+  int submit_kernel(uint64_t stream, Work work, uint64_t bytes, bool programmatic);
   /// Returns after this piece of work, and so after all that precedes it in the stream. Work is skipped when the
   /// context is lost.
   int submit_and_wait(uint64_t stream, Work work);
   int synchronize(uint64_t stream);
   int synchronize_all();
+  /// Inside a piece of work: its place among the streams. The host counts as one thread: what one of its calls waited
+  /// for is complete for all later ones.
+  std::shared_ptr<const emulator::StreamOrder> running() const;
+  /// Memory that was freed in the order of a stream is handed out again: whoever uses it comes after that.
+  void after_ordered_frees();
+  void note_ordered_free(uint64_t stream);
   /// kNotReady while work is pending.
-  int query(uint64_t stream) const;
+  int query(uint64_t stream);
 
   uint64_t create_event(bool timing);
   int destroy_event(uint64_t event);
   int record(uint64_t event, uint64_t stream);
   int wait_event(uint64_t stream, uint64_t event);
   int synchronize_event(uint64_t event);
-  int query_event(uint64_t event) const;
+  int query_event(uint64_t event);
   int elapsed(uint64_t start, uint64_t end, double& milliseconds) const;
 
   struct HostFunction {
@@ -76,8 +88,11 @@ class StreamExecutor {
   bool abandoned() const;
 
  private:
+  /// By stream, how many of its pieces of work are complete. Shared, never changed.
+  using Clock = std::shared_ptr<const emulator::StreamPositions>;
   struct Record {
     bool done = false;
+    Clock clock;
     std::chrono::steady_clock::time_point time;
   };
   struct Operation {
@@ -87,11 +102,21 @@ class StreamExecutor {
     uint64_t token = 0;
     bool is_host_function = false, handed_out = false, always = false, is_done = false;
     uint64_t bytes = 0;
+    bool is_kernel = false, programmatic = false;
+    /// What is complete when it begins: of other streams, and of its own.
+    Clock before;
+    uint64_t position = 0, own_before = 0;
+    bool single_stream = true;
   };
   struct Stream {
+    uint64_t id = 0;
     bool blocking = true, destroyed = false, running = false;
     std::deque<Operation> queue;
     uint64_t submitted = 0, completed = 0;
+    Clock known;  ///< what the next piece of work comes after, besides what precedes it in the stream
+    bool last_is_kernel = false;
+    Clock last_before;  ///< of the last piece, if that is a kernel
+    uint64_t last_own_before = 0;
   };
   struct Event {
     bool timing = true;
@@ -106,12 +131,25 @@ class StreamExecutor {
   int enqueue(Lock& lock, uint64_t stream, Operation operation, uint64_t* number = nullptr);
   template <class Predicate>
   int wait(Lock& lock, Predicate done);
+  /// Finds out what an operation comes after that is about to be put on the stream.
+  void place(Stream& stream, Operation& operation);
+  static Clock join(const Clock& a, const Clock& b);
+  static Clock first_of(const Stream& stream, uint64_t count);
+  /// Everything that was put on the stream so far, and what that came after.
+  Clock clock_of(const Stream& stream) const;
+  std::shared_ptr<const emulator::StreamOrder> order_of(const Stream& stream, const Operation& operation) const;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint64_t, Stream> streams_;
   std::map<uint64_t, Event> events_;
   std::deque<HostFunction> host_functions_;
+  Clock host_;           ///< what the host has waited for
+  Clock gone_;           ///< the work of streams that are no more
+  Clock ordered_frees_;  ///< what has to be complete before memory that was freed is used again
+  std::set<uint64_t> used_streams_;
+  std::shared_ptr<const emulator::StreamOrder> running_;
+  uint64_t process_ = 0;
   uint64_t next_id_ = 16;
   uint64_t sequence_ = 0;
   uint64_t queued_bytes_ = 0, queued_operations_ = 0;

@@ -458,6 +458,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   std::copy(cluster, cluster + 3, event.cluster);
   event.shared_bytes = launch.shared_bytes;
   event.stream = request.stream;
+  event.parameters = {launch.parameters, code.parameter_bytes};
+  event.order = request.order.get();
   if (launch.observer != nullptr) launch.observer->on_launch_begin(event);
   const uint32_t resident =
       std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
@@ -592,6 +594,11 @@ void Device::check_defined(uint64_t address, uint64_t bytes, uint32_t element_by
 }
 std::set<std::string> Device::definedness_gaps() const {
   return state_->definedness != nullptr ? state_->definedness->gaps() : std::set<std::string>{};
+}
+void Device::observe(const StreamCopyEvent& event) const {
+  if (state_->options.observer == nullptr) return;
+  const std::lock_guard running(state_->launch_mutex);
+  state_->options.observer->on_stream_copy(event);
 }
 
 CodePlace Device::describe(Site site) const {

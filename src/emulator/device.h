@@ -125,6 +125,7 @@ struct LaunchRequest {
   /// Run only these clusters (linear indices); empty = all. The rest stays unrun, which the report shows.
   std::vector<uint32_t> sample;
   uint64_t stream = 0;
+  std::shared_ptr<const StreamOrder> order;  ///< for the observer; null: after everything that was launched before
   /// Ends the launch early when stop is requested; the report then carries the fault launch.cancelled.
   std::stop_token stop{};
 };
@@ -183,6 +184,8 @@ class Device {
   void check_defined(uint64_t address, uint64_t bytes, uint32_t element_bytes);
   /// Why the search for undefined values is incomplete; empty if it is not.
   std::set<std::string> definedness_gaps() const;
+  /// Tells the observer, between launches, of a copy or fill that a stream asked for.
+  void observe(const StreamCopyEvent& event) const;
 
   CodePlace describe(Site site) const;
   const DeviceOptions& options() const;

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
+#include <vector>
 
 /// What a tool may watch while kernels execute: the boundary between the emulator, which executes, and the checker,
 /// which judges. The emulator fills these plain structs; they hold no emulator types, so race logic can be tested
@@ -102,7 +104,7 @@ struct MbarrierEvent {
   int64_t bytes = 0;     ///< transaction bytes
   uint64_t phase = 0;    ///< phases completed before this event
   Semantics semantics{};
-  Scope scope{};
+  Scope scope{};              ///< none: the instruction names none
   uint64_t completed_by = 0;  ///< complete_tx: id of the asynchronous operation, 0 if a thread did it
 };
 
@@ -188,12 +190,52 @@ struct UndefinedEvent {
   uint32_t bytes = 0;
 };
 
+/// The first `count` pieces of work that were put on a stream.
+struct StreamPosition {
+  uint64_t stream = 0;
+  uint64_t count = 0;
+};
+using StreamPositions = std::vector<StreamPosition>;  ///< by stream
+
+/// Where a piece of work stands among the streams of a process, and what is complete when it begins (CUDA C++
+/// Programming Guide, "Streams", "Programmatic Dependent Launch and Synchronization").
+struct StreamOrder {
+  uint64_t process = 0;  ///< work of different processes has nothing in common
+  uint64_t stream = 0;
+  uint64_t position = 0;      ///< number in its stream, from 1
+  uint64_t own_before = 0;    ///< pieces of its own stream that are complete before it begins
+  StreamPositions before;     ///< of other streams (and of its own, if that is more)
+  bool programmatic = false;  ///< griddepcontrol.wait completes what precedes it in its stream
+  bool single_stream = true;  ///< no other stream has been used so far
+  bool known = true;          ///< false: there are too many streams to keep their order
+
+  bool after(uint64_t other_stream, uint64_t other_position) const {
+    if (other_stream == stream && other_position <= own_before) return true;
+    for (const StreamPosition& one : before) {
+      if (one.stream == other_stream) return other_position <= one.count;
+    }
+    return false;
+  }
+};
+
 struct LaunchEvent {
   uint64_t launch = 0;
   uint32_t program = 0;
   uint32_t grid[3]{}, block[3]{}, cluster[3]{};
   uint32_t shared_bytes = 0;
   uint64_t stream = 0;
+  ByteRange parameters{};              ///< global memory that holds the parameters while the kernel runs
+  const StreamOrder* order = nullptr;  ///< null: everything earlier is complete
+};
+
+/// The host side copied or filled memory, at the place in a stream that `order` says.
+struct StreamCopyEvent {
+  struct Range {
+    uint64_t address = 0, bytes = 0;
+  };
+  std::string_view what;  ///< "a copy to the device", ...
+  const StreamOrder* order = nullptr;
+  std::span<const Range> reads, writes;
 };
 
 /// All callbacks default to nothing. Calls for one cluster come from one thread at a time; different clusters may call
@@ -204,6 +246,8 @@ class Observer {
   virtual bool serial() const { return true; }
   virtual void on_launch_begin(const LaunchEvent&) {}
   virtual void on_launch_end(const LaunchEvent&) {}
+  /// Never during a launch.
+  virtual void on_stream_copy(const StreamCopyEvent&) {}
   /// Asked before a launch begins: is it enough to learn that nothing in it can race, and what it wrote, if that can be
   /// shown at the speed of a launch that nobody watches? Then on_proved comes instead of the launch's other events.
   virtual bool accepts_proof(const LaunchEvent&) { return false; }

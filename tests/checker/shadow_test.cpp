@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace ptxbench::checker {
 namespace {
@@ -248,6 +250,66 @@ TEST(Shadow, RepeatedReadsTakeNoMemory) {
     }
     EXPECT_EQ(memory[0], memory[1]);
     EXPECT_LT(memory[0], 20000u);
+  }
+}
+
+/// What was read and written is all that a visit finds, whatever was folded away, logged or kept for whole sectors.
+TEST(Shadow, VisitsWhatWasTouched) {
+  constexpr uint64_t kBase = (uint64_t{1} << 40) - 4096, kSize = 8192;  // across two regions of logged reads
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](uint32_t below) { return static_cast<uint32_t>(random() % below); };
+    std::vector<Operation> operations(1);
+    Shadow shadow(
+        ShadowSpace::global, operations, [](Timeline) { return Position{}; }, [](const Report&) {});
+    std::vector<bool> read(kSize), written(kSize);
+    Knowledge knowledge;
+    // Where there are only reads they may be logged; the first region has 4 KiB.
+    const uint32_t written_part = seed % 3 == 0 ? kSize : seed % 3 == 1 ? 4096 : 0;
+    for (Time now = 1; now < 120; ++now) {
+      Access access;
+      access.timeline = 1;
+      access.time = now;
+      access.lanes = kAllLanes;
+      access.kind = written_part != 0 && pick(3) == 0 ? AccessKind::write : AccessKind::read;
+      const bool writes = access.writes();
+      const auto mark = [&](uint64_t at, uint32_t bytes) {
+        for (uint64_t b = at; b < at + bytes; ++b) (writes ? written : read)[b] = true;
+      };
+      const uint32_t limit = writes ? written_part : kSize;
+      if (pick(2) == 0) {
+        const uint32_t bytes = 1u << pick(4), lanes = 1 + pick(32);
+        const uint32_t at = pick((limit - 512) / bytes) * bytes;
+        access.lane_shift = static_cast<uint8_t>(std::countr_zero(bytes));
+        access.first_lane = 0;
+        shadow.touch({&knowledge, {}}, access, kBase + at, bytes * lanes);
+        mark(at, bytes * lanes);
+      } else {
+        std::vector<emulator::ByteRange> rows;
+        const uint32_t width = 32 * (1 + pick(3)), pitch = 128, count = 1 + pick(5),
+                       at = pick((limit - 1024) / 32) * 32;
+        for (uint32_t row = 0; row < count; ++row) {
+          rows.push_back({kBase + at + uint64_t{row} * pitch, width});
+          mark(at + row * pitch, width);
+        }
+        shadow.touch({&knowledge, {}}, access, rows);
+      }
+      if (pick(2) == 0) knowledge.seen.advance(1, kAllLanes, now);
+    }
+    for (int i = 0; i < 60; ++i) {
+      const uint32_t from = pick(kSize - 1), bytes = 1 + pick(i % 2 == 0 ? 16 : kSize - from);
+      for (const bool reads : {false, true}) {
+        std::vector<bool> found(kSize), expected(kSize);
+        for (uint64_t b = from; b < std::min<uint64_t>(kSize, from + bytes); ++b)
+          expected[b] = written[b] || (reads && read[b]);
+        shadow.visit(kBase + from, bytes, reads, [&](const Access& access, uint32_t mask, uint64_t sector) {
+          EXPECT_TRUE(reads || access.writes());
+          for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
+            found[sector + static_cast<uint64_t>(std::countr_zero(rest)) - kBase] = true;
+        });
+        ASSERT_EQ(found, expected) << "seed " << seed << " from " << from << " bytes " << bytes << " reads " << reads;
+      }
+    }
   }
 }
 

@@ -184,5 +184,92 @@ TEST(StreamExecutor, BoundsWhatQueuesHold) {
   EXPECT_EQ(accepted.load(), 8);
 }
 
+/// The place of a piece of work among the streams, seen from inside it.
+struct Placed {
+  std::shared_ptr<const emulator::StreamOrder> order;
+  StreamExecutor::Work work(StreamExecutor& executor) {
+    return [this, &executor] { order = executor.running(); };
+  }
+  bool after(const Placed& other) const { return order->after(other.order->stream, other.order->position); }
+};
+
+TEST(StreamExecutor, KnowsWhatWorkComesAfter) {
+  StreamExecutor executor;
+  const uint64_t one = executor.create_stream(true), two = executor.create_stream(true);
+  const uint64_t event = executor.create_event(false);
+  Placed before, recorded, later, apart, waiting;
+  executor.submit(one, before.work(executor));
+  executor.submit(one, recorded.work(executor));
+  executor.record(event, one);
+  executor.submit(one, later.work(executor));
+  executor.submit(two, apart.work(executor));
+  executor.wait_event(two, event);
+  executor.submit(two, waiting.work(executor));
+  executor.synchronize_all();
+  EXPECT_TRUE(recorded.after(before));
+  EXPECT_FALSE(before.after(recorded));
+  EXPECT_FALSE(apart.after(before));
+  EXPECT_TRUE(waiting.after(apart));
+  EXPECT_TRUE(waiting.after(before));
+  EXPECT_TRUE(waiting.after(recorded));
+  EXPECT_FALSE(waiting.after(later));
+  EXPECT_TRUE(before.order->single_stream);
+  EXPECT_FALSE(waiting.order->single_stream);
+}
+
+TEST(StreamExecutor, TheHostHandsOnWhatItWaitedFor) {
+  StreamExecutor executor;
+  const uint64_t one = executor.create_stream(true), two = executor.create_stream(true);
+  Placed first, second, third, after_destroyed;
+  executor.submit(one, first.work(executor));
+  executor.synchronize(one);
+  executor.submit(two, second.work(executor));
+  EXPECT_EQ(executor.submit_and_wait(one, third.work(executor)), 0);
+  EXPECT_TRUE(second.after(first));
+  EXPECT_FALSE(third.after(second));
+  executor.destroy_stream(two);
+  executor.synchronize_all();
+  EXPECT_EQ(executor.submit_and_wait(one, after_destroyed.work(executor)), 0);
+  EXPECT_TRUE(after_destroyed.after(second));
+}
+
+TEST(StreamExecutor, TheLegacyStreamOrdersBlockingStreams) {
+  StreamExecutor executor;
+  const uint64_t blocking = executor.create_stream(false), other = executor.create_stream(false),
+                 apart = executor.create_stream(true);
+  Placed first, legacy, second, free_running;
+  executor.submit(blocking, first.work(executor));
+  executor.submit(kLegacyStream, legacy.work(executor));
+  executor.submit(other, second.work(executor));
+  executor.submit(apart, free_running.work(executor));
+  executor.synchronize_all();
+  EXPECT_TRUE(legacy.after(first));
+  EXPECT_TRUE(second.after(legacy));
+  EXPECT_TRUE(second.after(first));
+  EXPECT_FALSE(free_running.after(first));
+  EXPECT_FALSE(free_running.after(legacy));
+}
+
+TEST(StreamExecutor, ProgrammaticKernelsOverlapTheOneBefore) {
+  StreamExecutor executor;
+  const uint64_t stream = executor.create_stream(true);
+  Placed ancient, primary, dependent, second_dependent, copy, after_copy;
+  executor.submit(stream, ancient.work(executor));
+  executor.submit_kernel(stream, primary.work(executor), 0, false);
+  executor.submit_kernel(stream, dependent.work(executor), 0, true);
+  executor.submit_kernel(stream, second_dependent.work(executor), 0, true);
+  executor.submit(stream, copy.work(executor));
+  executor.submit_kernel(stream, after_copy.work(executor), 0, true);
+  executor.synchronize_all();
+  EXPECT_TRUE(primary.after(ancient));
+  EXPECT_TRUE(dependent.order->programmatic);
+  EXPECT_TRUE(dependent.after(ancient));
+  EXPECT_FALSE(dependent.after(primary));
+  EXPECT_FALSE(second_dependent.after(primary));
+  EXPECT_TRUE(copy.after(second_dependent));
+  EXPECT_FALSE(after_copy.order->programmatic);
+  EXPECT_TRUE(after_copy.after(copy));
+}
+
 }  // namespace
 }  // namespace ptxbench::cuda_shim

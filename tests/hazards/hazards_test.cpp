@@ -22,7 +22,7 @@ constexpr std::pair<const char*, CompletionPolicy> kPolicies[] = {
     {"eager", CompletionPolicy::eager}, {"lazy", CompletionPolicy::lazy}, {"random", CompletionPolicy::random}};
 
 /// Rules without kernels here, for the reasons in README.md.
-constexpr const char* kElsewhere[] = {"race.stream", "launch.*", "numeric.*", "unsupported.*"};
+constexpr const char* kElsewhere[] = {"race.stream", "race.dependent-launch", "launch.*", "numeric.*", "unsupported.*"};
 
 std::filesystem::path case_path(const char* name) { return std::filesystem::path(HAZARD_FOLDER) / name; }
 

@@ -416,7 +416,7 @@ void bind_change(Decoder& decoder, const ptx::Instruction& instruction) {
   op.change.no_complete = instruction.has(Mod::noComplete);
   op.change.semantics =
       arrives ? (instruction.has(Mod::relaxed) ? Semantics::relaxed : Semantics::release) : Semantics::relaxed;
-  op.change.scope = scope_of(instruction, Scope::cta);
+  op.change.scope = scope_of(instruction, Scope::none);
   decoder.emit({&change_barrier, &change_barrier}).extra = decoder.keep(std::move(op));
 }
 
@@ -428,7 +428,7 @@ void bind_wait(Decoder& decoder, const ptx::Instruction& instruction) {
   op.phase = value_operand(decoder, instruction.operands.at(2), op.by_parity ? Type::u32 : Type::b64);
   op.suspends = instruction.op == ptx::Op::mbarrier_try_wait;
   op.semantics = instruction.has(Mod::relaxed) ? Semantics::relaxed : Semantics::acquire;
-  op.scope = scope_of(instruction, Scope::cta);
+  op.scope = scope_of(instruction, Scope::none);
   decoder.emit({&wait_barrier, &wait_barrier}).extra = decoder.keep(std::move(op));
 }
 

@@ -569,8 +569,15 @@ void Definedness::issue_wgmma(Warp& warp, const AsyncIssueEvent& event, const Wg
   const auto source = [&](const ByteRange& range) { return view(cluster, Space::shared, range.address, range.bytes); };
   if (!tracking()) {
     if (warp.cta->definedness->unwritten == 0) return;
-    for (const ByteRange& range : event.reads) {
-      if (!written(source(range), range.bytes)) meet();
+    auto& known = warp.cta->definedness->written_operands;
+    const std::tuple operands(event.site.instruction, step.a_descriptor, step.b_descriptor);
+    if (known.contains(operands)) return;
+    bool all = true;
+    for (const ByteRange& range : event.reads) all = written(source(range), range.bytes) && all;
+    if (all) {
+      known.insert(operands);
+    } else {
+      meet();
     }
     return;
   }

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -77,7 +78,9 @@ struct UndefinedOrigin {
 /// A CTA's shared memory, by offset.
 struct CtaDefinedness {
   std::vector<uint64_t> written;
-  uint32_t unwritten = 0;                    ///< bytes; 0: nothing needs to be looked up any more
+  uint32_t unwritten = 0;  ///< bytes; 0: nothing needs to be looked up any more
+  /// Operands of wgmmas that were found to be written (memory counts as written for good): instruction, descriptors.
+  std::set<std::tuple<uint32_t, uint64_t, uint64_t>> written_operands;
   std::vector<std::byte> undefined, origin;  ///< tracking only: mirrors of the memory
 };
 

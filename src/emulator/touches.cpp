@@ -258,6 +258,8 @@ void UndoLog::save(uint64_t page) {
   auto& copy = pages_[page];
   if (copy != nullptr) return;
   copy = std::make_unique<std::array<std::byte, kPageBytes>>();
+  // Somebody is about to write to the page. If it was never touched, reading it first would cost a second page fault.
+  __atomic_fetch_or(reinterpret_cast<uint8_t*>(host_pointer(page * kPageBytes)), 0, __ATOMIC_RELAXED);
   std::memcpy(copy->data(), host_pointer(page * kPageBytes), kPageBytes);
 }
 

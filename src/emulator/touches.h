@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -121,11 +122,18 @@ class SharedTouches {
 class UndoLog {
  public:
   static constexpr uint64_t kPageBytes = 4096;
+  UndoLog() {
+    static std::atomic<uint64_t> next{1};
+    serial_ = next.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// Tells one log from all others of the process.
+  uint64_t serial() const { return serial_; }
   /// Called before anything of the page is written; only the first call of a launch copies it.
   void save(uint64_t page);
   void restore();
 
  private:
+  uint64_t serial_ = 0;
   std::mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<std::array<std::byte, kPageBytes>>> pages_;
 };

@@ -1,14 +1,25 @@
 #include "emulator/write_saver.h"
 
+#include <array>
 #include <bit>
+#include <utility>
 
 namespace ptxbench::emulator {
 
 void WriteSaver::save(uint64_t address, uint64_t bytes) {
-  // An access that leaves its allocation stops the launch before it has an effect.
-  if (bytes == 0 || !memory_.contains(address, bytes)) return;
-  for (uint64_t page = address / UndoLog::kPageBytes; page <= (address + bytes - 1) / UndoLog::kPageBytes; ++page)
+  if (bytes == 0) return;
+  // Pages that this thread has had saved lately; a page of an allocation is saved whole.
+  thread_local std::array<std::pair<uint64_t, uint64_t>, 256> saved;
+  const uint64_t first = address / UndoLog::kPageBytes, last = (address + bytes - 1) / UndoLog::kPageBytes;
+  for (uint64_t page = first; page <= last; ++page) {
+    auto& [log, known] = saved[page % saved.size()];
+    if (log == undo_.serial() && known == page) continue;
+    // An access that leaves its allocation stops the launch before it has an effect.
+    if (!memory_.contains(address, bytes)) return;
     undo_.save(page);
+    log = undo_.serial();
+    known = page;
+  }
 }
 
 void WriteSaver::on_access(const AccessEvent& event) {

@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "emulator/definedness.h"
 #include "emulator/isa/async_groups.h"
@@ -88,30 +92,49 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   if (observer == nullptr) return;
   const uint64_t base = uint64_t{warp.cta->rank} << kCtaRankShift;
   // A main loop issues the same few operations again and again.
-  thread_local OperandRangeCache known_ranges;
-  thread_local std::vector<ByteRange> reads;
-  reads.clear();
-  AsyncIssueEvent event;
-  auto add = [&](const Operand& operand, unsigned index) {
-    uint32_t pattern = 0;
-    const auto ranges = known_ranges.get(operand.set(), &pattern);
-    for (const SharedRange& range : ranges) reads.push_back({base + pattern + range.address, range.bytes});
-    const MatrixDescriptor descriptor = MatrixDescriptor::decode(operand.descriptor);
-    const uint32_t line = line_bytes(descriptor.swizzle);
-    AsyncIssueEvent::TileLayout& layout = event.layout[index];
-    layout.swizzle_bytes = line == 16 ? 0 : line;
-    layout.mn_major = operand.major == MatrixMajor::mn_major;
-    layout.start = base + descriptor.start_address;
-    layout.leading_offset = descriptor.leading_offset;
-    layout.stride_offset = descriptor.stride_offset;
-    layout.base_offset = descriptor.base_offset;
-    layout.mn = operand.mn;
-    layout.k = operand.k;
-    layout.element_bytes = operand.element_bytes;
+  struct Operands {
+    std::vector<ByteRange> reads;
+    uint32_t a_reads = 0;
+    AsyncIssueEvent::TileLayout layout[2];
   };
-  if (!op.shape.a_in_registers) add(operand_a(op.shape, issued.step.a_descriptor), 0);
-  event.a_reads = static_cast<uint32_t>(reads.size());
-  add(operand_b(op.shape, issued.step.b_descriptor), 1);
+  using Key = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, uint64_t>;
+  thread_local std::map<Key, Operands> known;
+  const WgmmaShape& shape = op.shape;
+  const uint64_t form = uint64_t{shape.n} | uint64_t{shape.a_in_registers} << 16 |
+                        static_cast<uint64_t>(shape.a_major) << 17 | static_cast<uint64_t>(shape.b_major) << 18 |
+                        static_cast<uint64_t>(shape.a_type) << 24 | static_cast<uint64_t>(shape.b_type) << 32;
+  const Key key{issued.step.a_descriptor, issued.step.b_descriptor, form, base, uint64_t{shape.k()}};
+  auto found = known.find(key);
+  if (found == known.end()) {
+    constexpr size_t kMaxKnown = 4096;
+    if (known.size() >= kMaxKnown) known.clear();
+    Operands operands;
+    const auto add = [&](const Operand& operand, unsigned index) {
+      for (const SharedRange& range : operand_ranges(operand.set()))
+        operands.reads.push_back({base + range.address, range.bytes});
+      const MatrixDescriptor descriptor = MatrixDescriptor::decode(operand.descriptor);
+      const uint32_t line = line_bytes(descriptor.swizzle);
+      AsyncIssueEvent::TileLayout& layout = operands.layout[index];
+      layout.swizzle_bytes = line == 16 ? 0 : line;
+      layout.mn_major = operand.major == MatrixMajor::mn_major;
+      layout.start = base + descriptor.start_address;
+      layout.leading_offset = descriptor.leading_offset;
+      layout.stride_offset = descriptor.stride_offset;
+      layout.base_offset = descriptor.base_offset;
+      layout.mn = operand.mn;
+      layout.k = operand.k;
+      layout.element_bytes = operand.element_bytes;
+    };
+    if (!shape.a_in_registers) add(operand_a(shape, issued.step.a_descriptor), 0);
+    operands.a_reads = static_cast<uint32_t>(operands.reads.size());
+    add(operand_b(shape, issued.step.b_descriptor), 1);
+    found = known.emplace(key, std::move(operands)).first;
+  }
+  const Operands& operands = found->second;
+  AsyncIssueEvent event;
+  event.layout[0] = operands.layout[0];
+  event.layout[1] = operands.layout[1];
+  event.a_reads = operands.a_reads;
   event.id = issued.id;
   event.agent = agent_of(warp, kFullMask);
   event.site = site_of(warp, inst);
@@ -120,7 +143,7 @@ void send_wgmma(Warp& warp, const Inst& inst, const WgmmaOp& op, const IssuedWgm
   event.completion_target = warp.wgmma.committed;
   event.source_space = Space::shared;
   event.destination_space = Space::registers;
-  event.reads = reads;
+  event.reads = operands.reads;
   event.writes = op.d_ranges;
   event.register_reads = op.a_ranges;
   event.accumulates = issued.step.scale_d;

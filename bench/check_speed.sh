@@ -3,7 +3,7 @@
 # programs on one machine. Needs a GPU, compute-sanitizer and a bundle (make bundle).
 #   check_speed.sh build DIR           the programs, into DIR (needs nvcc, no GPU); programs already there stay
 #   check_speed.sh run PTXBENCH DIR OUT [LIMIT]   OUT/check_speed.csv: program, tool, seconds, exit code, last line of output
-# LIMIT: seconds for one run of racecheck (150).
+# LIMIT: seconds for one run of racecheck (150). ONLY: a regular expression, for some of the programs.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -51,7 +51,7 @@ run() {
   } | while read -r line; do
     read -ra words <<<"$line"
     words[0]=$dir/${words[0]}
-    [ -x "${words[0]}" ] || continue
+    [ -x "${words[0]}" ] && [[ $line =~ ${ONLY:-.} ]] || continue
     timed gpu "$line" timeout 60 "${words[@]}"
     for _ in 1 2; do timed check-all-cores "$line" timeout 100 "$ptxbench" check -- "${words[@]}"; done
     for _ in 1 2; do timed check-2-cores "$line" timeout 100 taskset -c 2,3 "$ptxbench" check --threads 2 -- "${words[@]}"; done
@@ -65,5 +65,5 @@ run() {
 case ${1:-} in
   build) build "$2" ;;
   run) shift && run "$@" ;;
-  *) sed -n '2,7p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,6p' "$0" >&2; exit 2 ;;
 esac

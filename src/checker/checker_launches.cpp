@@ -88,11 +88,9 @@ std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned worke
 }
 
 bool Checker::State::join(const std::vector<std::unique_ptr<State>>& workers) {
-  for (size_t i = 0; i < workers.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (Shadow::may_conflict(*workers[i]->global_, *workers[j]->global_)) return false;
-    }
-  }
+  std::vector<const Shadow*> shadows;
+  for (const auto& worker : workers) shadows.push_back(worker->global_.get());
+  if (Shadow::may_conflict(shadows)) return false;
   for (const auto& worker : workers) {
     worker->launch_end();
     if (!worker->findings.empty() || worker->dropped != 0 || !worker->unknown.empty()) return false;

@@ -99,25 +99,44 @@ bool Shadow::bytes_of(const Page& page, bool written, PageBytes& bytes) {
   return some;
 }
 
-bool Shadow::may_conflict(const Shadow& a, const Shadow& b) {
+bool Shadow::may_conflict(std::span<const Shadow* const> shadows) {
+  struct Use {
+    PageBytes written{}, touched{};
+  };
+  std::unordered_map<uint64_t, Use> pages;
   PageBytes written, touched;
-  for (const auto& [writer, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
-    for (const auto& [number, page] : writer->pages_) {
-      if (!bytes_of(*page, true, written)) continue;
-      if (const auto found = other->pages_.find(number);
-          found != other->pages_.end() && bytes_of(*found->second, false, touched)) {
-        for (unsigned s = 0; s < kPageSectors; ++s) {
-          if ((written[s] & touched[s]) != 0) return true;
-        }
+  for (const Shadow* shadow : shadows) {
+    for (const auto& [number, page] : shadow->pages_) {
+      if (!bytes_of(*page, false, touched)) continue;
+      bytes_of(*page, true, written);
+      Use& use = pages[number];
+      uint32_t clash = 0;
+      for (unsigned s = 0; s < kPageSectors; ++s) {
+        clash |= (written[s] & use.touched[s]) | (touched[s] & use.written[s]);
+        use.written[s] |= written[s];
+        use.touched[s] |= touched[s];
       }
-      const auto region = other->regions_.find(number * kPageBytes / kRegionBytes);
-      if (region == other->regions_.end()) continue;
-      for (const LoggedRead& read : region->second.reads) {
+      if (clash != 0) return true;
+    }
+  }
+  // Who only logs reads of a region has written nothing there: what was, others wrote.
+  std::unordered_map<uint64_t, std::vector<std::pair<uint64_t, const Use*>>> regions;
+  for (const auto& [number, use] : pages) {
+    if (std::any_of(use.written.begin(), use.written.end(), [](uint32_t bytes) { return bytes != 0; }))
+      regions[number * kPageBytes / kRegionBytes].emplace_back(number, &use);
+  }
+  for (const Shadow* shadow : shadows) {
+    for (const auto& [region, used] : regions) {
+      const auto found = shadow->regions_.find(region);
+      if (found == shadow->regions_.end()) continue;
+      for (const LoggedRead& read : found->second.reads) {
         for (uint32_t i = 0; i < read.count; ++i) {
           const uint64_t begin = read.address + i * read.stride, end = begin + read.bytes;
-          const uint64_t low = std::max(begin, number * kPageBytes), high = std::min(end, (number + 1) * kPageBytes);
-          for (uint64_t at = low; at < high; ++at) {
-            if ((written[at % kPageBytes / kSectorBytes] >> (at % kSectorBytes) & 1) != 0) return true;
+          for (const auto& [number, use] : used) {
+            const uint64_t low = std::max(begin, number * kPageBytes), high = std::min(end, (number + 1) * kPageBytes);
+            for (uint64_t at = low; at < high; ++at) {
+              if ((use->written[at % kPageBytes / kSectorBytes] >> (at % kSectorBytes) & 1) != 0) return true;
+            }
           }
         }
       }
@@ -475,6 +494,7 @@ void Shadow::remember(Page& page, const Wide& wide, uint64_t kind) {
     if (last.access.operation != 0 && last.access.operation == wide.access.operation &&
         last.access.kind == wide.access.kind && last.access.layout == wide.access.layout) {
       last.sectors |= wide.sectors;
+      last.access.hides_read = last.access.hides_read || wide.access.hides_read;
       return;
     }
   }
@@ -488,6 +508,7 @@ void Shadow::visit_sector(const Context& context, const Access& access, Sector& 
     if (common == 0) return;
     const bool superseded = check(context, earlier, access, address, step == Step::remember);
     if (!superseded || step == Step::check) return;
+    note_hidden(earlier);
     earlier.bytes &= ~common;
     if (earlier.bytes != 0 && earlier.lane_shift != Access::kEveryLane)
       earlier.lanes = earlier.lanes_by_place(earlier.bytes);
@@ -514,6 +535,7 @@ void Shadow::touch_sector(const Context* context, const Access& access, Page& pa
                           uint64_t page_address, Step step) {
   const uint64_t kind = context == nullptr ? kReads : crowd_of(access, context->position);
   const uint64_t address = page_address + uint64_t{sector} * kSectorBytes, bit = 1ull << sector;
+  hides_read_ = false;
   if (context != nullptr) {
     if ((page.fine & bit) != 0) visit_sector(*context, access, page.sectors[sector], kind, address, step);
     for (size_t c = 0; c < page.wide.size(); ++c) {
@@ -523,6 +545,7 @@ void Shadow::touch_sector(const Context* context, const Access& access, Page& pa
       for (Wide& earlier : crowd.records) {
         if ((earlier.sectors & bit) == 0) continue;
         if (!check(*context, earlier.access, access, address, step == Step::remember) || step == Step::check) continue;
+        note_hidden(earlier.access);
         earlier.sectors &= ~bit;
         emptied = emptied || earlier.sectors == 0;
         if (access.bytes == 0xffffffffu) continue;
@@ -534,13 +557,16 @@ void Shadow::touch_sector(const Context* context, const Access& access, Page& pa
     }
     if (step == Step::check) return;
   }
-  remember(page, sector, access, kind);
+  Access kept = access;
+  kept.hides_read = hides_read_ && kept.kind == AccessKind::write;
+  remember(page, sector, kept, kind);
 }
 
 void Shadow::touch_sectors(const Context* context, const Access& whole, Page& page, uint64_t sectors,
                            uint64_t page_address, Step step) {
   Access access = whole;
   access.bytes = 0xffffffffu;
+  hides_read_ = false;
   const uint64_t kind = context == nullptr ? kReads : crowd_of(access, context->position);
   if (context != nullptr) {
     for (uint64_t rest = page.fine & sectors; rest != 0; rest &= rest - 1) {
@@ -560,6 +586,7 @@ void Shadow::touch_sectors(const Context* context, const Access& whole, Page& pa
         const uint64_t address =
             page_address + static_cast<unsigned>(std::countr_zero(common)) * uint64_t{kSectorBytes};
         if (!check(*context, earlier.access, access, address, step == Step::remember) || step == Step::check) continue;
+        note_hidden(earlier.access);
         earlier.sectors &= ~common;
         emptied = emptied || earlier.sectors == 0;
       }
@@ -567,6 +594,7 @@ void Shadow::touch_sectors(const Context* context, const Access& whole, Page& pa
     }
     if (step == Step::check) return;
   }
+  access.hides_read = hides_read_ && access.kind == AccessKind::write;
   remember(page, Wide{access, sectors}, kind);
 }
 
@@ -651,7 +679,8 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
       return later.writes();
     }
     const bool would_be = context.knowledge->narrow.covers(earlier.timeline, earlier.lanes_of(common), earlier.time);
-    const bool equal = later.unchanged && later.kind == AccessKind::write && earlier.kind == AccessKind::write;
+    const bool equal =
+        later.unchanged && later.kind == AccessKind::write && earlier.kind == AccessKind::write && !earlier.hides_read;
     report(would_be ? Conflict::scope : equal ? Conflict::equal_writes : Conflict::race);
     return later.writes();
   }

@@ -53,6 +53,8 @@ struct Access {
   ProxyKind proxy{};
   bool read_only = false;  ///< through the non-coherent path
   bool unchanged = false;  ///< a store of what the bytes hold already
+  /// A write in whose place an earlier read or update was forgotten: equal values excuse it from nothing.
+  bool hides_read = false;
   /// Of copies and wgmma operands: how the tile lies in shared memory; 0: not said.
   uint8_t layout = 0;
   /// Lane of byte b: first_lane + (b >> lane_shift); kEveryLane: all `lanes` touch all bytes.
@@ -118,9 +120,9 @@ class Shadow {
   /// `reads` only for accesses that write.
   using Visit = std::function<void(const Access&, uint32_t, uint64_t)>;
   void visit(uint64_t address, uint64_t bytes, bool reads, const Visit& use);
-  /// True if nothing orders the accesses of `a` and those of `b`, and some of them may conflict. Errs on the safe side:
-  /// strong accesses count as weak ones.
-  static bool may_conflict(const Shadow& a, const Shadow& b);
+  /// True if some accesses of different ones of `shadows` may conflict, where nothing orders them. Errs on the safe
+  /// side: strong accesses count as weak ones.
+  static bool may_conflict(std::span<const Shadow* const> shadows);
   /// Forgets everything, for instance at the end of a kernel that nothing overlaps.
   void clear();
   /// Bytes of shadow state; the caller bounds it.
@@ -193,6 +195,9 @@ class Shadow {
   /// Compares with all that one sector remembers for itself, and drops what needs no longer be kept.
   void visit_sector(const Context& context, const Access& access, Sector& sector, uint64_t kind, uint64_t address,
                     Step step);
+  void note_hidden(const Access& earlier) {
+    hides_read_ = hides_read_ || earlier.kind != AccessKind::write || earlier.hides_read;
+  }
   /// Returns true if `earlier` needs no longer be kept for the bytes that both touch.
   bool check(const Context& context, const Access& earlier, const Access& later, uint64_t address, bool silent);
   bool ordered(const Context& context, const Access& earlier, const Access& later, uint32_t bytes) const;
@@ -221,6 +226,7 @@ class Shadow {
   Page* last_page_ = nullptr;
   std::unordered_map<uint64_t, Region> regions_;
   size_t overflow_bytes_ = 0;
+  bool hides_read_ = false;  ///< the access at hand has replaced a read
   size_t crowd_;
 };
 

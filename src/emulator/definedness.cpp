@@ -204,6 +204,7 @@ void Definedness::start_cta(Cta& cta) {
   CtaDefinedness& state = *cta.definedness;
   state.written.assign(cta.shared_bytes / 64 + 1, 0);
   state.unwritten = cta.shared_bytes;
+  state.written_operands.clear();
   state.unwritten -= static_cast<uint32_t>(set_bits<false>(state.written.data(), 0, kReservedSharedBytes));
   if (!tracking()) return;
   // Vector slots of the mirrors start on even addresses, as origins need.
@@ -591,9 +592,11 @@ void Definedness::issue_wgmma(Warp& warp, const AsyncIssueEvent& event, const Wg
   FrameDefinedness& frame = frame_of(warp);
   // Slots are the registers' own in code for tracking: the way back is a search, once for each function.
   thread_local std::unordered_map<const FunctionCode*, std::unordered_map<uint32_t, uint32_t>> registers_of;
-  thread_local const Launch* launch = nullptr;
-  if (launch != cluster.launch) {
-    launch = cluster.launch;
+  thread_local std::pair<uint64_t, uint64_t> last;  // launch and program: other devices have the same numbers
+  thread_local const Definedness* owner = nullptr;
+  if (const std::pair now{cluster.launch->id, uint64_t{cluster.launch->program->id}}; now != last || owner != this) {
+    last = now;
+    owner = this;
     registers_of.clear();
   }
   auto& registers = registers_of[warp.frame->function];

@@ -15,8 +15,11 @@ namespace {
 
 class Runner {
  public:
-  Runner(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident)
+  Runner(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident, bool proving)
       : launch_(launch), indices_(indices), active_(threads), resident_limit_(resident) {
+    // Where what workers did is compared afterwards, neighbours should be one worker's: they touch the same pages.
+    if (threads > 1 && (proving || launch.observer != nullptr))
+      batch_clusters_ = std::clamp<uint64_t>(total() / (uint64_t{threads} * 8), 1, 64);
     totals_.block_counts.assign(size_t{launch.program->counters} * 2, 0);
     totals_.guard_counts.assign(size_t{launch.program->guard_counters} * 2, 0);
   }
@@ -45,6 +48,7 @@ class Runner {
 
  private:
   void serve(Touches* touches) {
+    Batch batch;
     std::list<std::unique_ptr<Cluster>> resident;
     std::vector<std::unique_ptr<Cluster>> spare;
     bool all_stuck = true;
@@ -53,7 +57,7 @@ class Runner {
       bool took = false;
       if (resident.empty() || all_stuck) {
         uint32_t index = 0;
-        if (take(index)) {
+        if (take(batch, index)) {
           std::unique_ptr<Cluster> cluster;
           if (spare.empty()) {
             cluster = std::make_unique<Cluster>();
@@ -100,7 +104,7 @@ class Runner {
         if (idle_.load(std::memory_order_relaxed) != 0) changed_.notify_all();
         continue;
       }
-      if (resident.empty() || can_take()) continue;  // what the stuck ones wait for may not have started yet
+      if (resident.empty() || can_take(batch)) continue;  // what the stuck ones wait for may not have started yet
       wait_for_others(epoch, *resident.front());
     }
     std::lock_guard lock(mutex_);
@@ -116,19 +120,29 @@ class Runner {
     launch_.stopped.store(true);
   }
 
-  bool can_take() const {
-    const uint64_t total = indices_.empty() ? launch_.clusters : indices_.size();
+  /// Consecutive clusters that one worker has taken and not started yet.
+  struct Batch {
+    uint64_t next = 0, end = 0;
+  };
+
+  uint64_t total() const { return indices_.empty() ? launch_.clusters : indices_.size(); }
+
+  bool can_take(const Batch& batch) const {
     return in_flight_.load(std::memory_order_relaxed) < resident_limit_ &&
-           next_.load(std::memory_order_relaxed) < total;
+           (batch.next < batch.end || next_.load(std::memory_order_relaxed) < total());
   }
 
-  bool take(uint32_t& index) {
+  bool take(Batch& batch, uint32_t& index) {
     if (in_flight_.load(std::memory_order_relaxed) >= resident_limit_) return false;
-    const uint64_t total = indices_.empty() ? launch_.clusters : indices_.size();
-    uint64_t next = next_.load(std::memory_order_relaxed);
-    do {
-      if (next >= total) return false;
-    } while (!next_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed));
+    if (batch.next == batch.end) {
+      batch.next = next_.fetch_add(batch_clusters_, std::memory_order_relaxed);
+      batch.end = std::min(total(), batch.next + batch_clusters_);
+      if (batch.next >= batch.end) {
+        batch.next = batch.end;
+        return false;
+      }
+    }
+    const uint64_t next = batch.next++;
     index = indices_.empty() ? static_cast<uint32_t>(next) : indices_[next];
     in_flight_.fetch_add(1, std::memory_order_relaxed);
     return true;
@@ -198,6 +212,7 @@ class Runner {
   std::atomic<unsigned> idle_{0};
   std::atomic<uint64_t> epoch_{0}, next_{0};
   std::atomic<uint32_t> in_flight_{0};
+  uint64_t batch_clusters_ = 1;
   uint32_t resident_limit_;
   uint32_t fault_cluster_ = 0;
   LaunchTotals totals_;
@@ -209,7 +224,7 @@ LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, 
                           bool proving) {
   const uint64_t total = indices.empty() ? launch.clusters : indices.size();
   threads = static_cast<unsigned>(std::clamp<uint64_t>(std::min<uint64_t>(threads, total), 1, std::max(1u, resident)));
-  Runner runner(launch, indices, threads, std::max(1u, resident));
+  Runner runner(launch, indices, threads, std::max(1u, resident), proving);
   launch.touches.clear();
   for (unsigned t = 0; proving && t < threads; ++t) launch.touches.push_back(std::make_unique<Touches>(launch.undo));
   const auto touches = [&](unsigned t) { return proving ? launch.touches[t].get() : nullptr; };
@@ -217,11 +232,10 @@ LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, 
   for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&, t] { runner.work(t, touches(t)); });
   runner.work(0, touches(0));
   for (auto& worker : workers) worker.join();
-  for (size_t i = 0; i < launch.touches.size() && !launch.unproven; ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (!GlobalTouches::disjoint(launch.touches[i]->global, launch.touches[j]->global)) launch.unproven.store(true);
-    }
+  for (size_t i = 1; i < launch.touches.size() && !launch.unproven; ++i) {
+    if (!launch.touches.front()->global.absorb(launch.touches[i]->global)) launch.unproven.store(true);
   }
+  if (!launch.touches.empty()) launch.touches.resize(1);
   return runner.totals();
 }
 

@@ -480,28 +480,42 @@ void observe_access(Warp& warp, const Inst& inst, const MemoryOp& op, bool plain
   Observer* observer = warp.cluster->launch->observer;
   if (observer == nullptr) return;
   uint64_t addresses[kLanes] = {};
-  AccessEvent event;
-  event.space = Space::global;
+  uint32_t unchanged = 0;
+  // The lanes of a generic access may lie in several spaces: an event for each.
+  struct Part {
+    Space space;
+    uint32_t lanes;
+  };
+  Part parts[4] = {{Space::shared, 0}, {Space::global, 0}, {Space::local, 0}, {Space::constant, 0}};
   for (uint32_t m = warp.mask; m != 0; m &= m - 1) {
     const auto lane = static_cast<unsigned>(std::countr_zero(m));
     const Located where = locate(op.space, lane_address(warp, op, lane));
     addresses[lane] = where.address;
-    event.space = where.space;
-    if (plain_store && op.element_bytes <= 8 && stores_same(warp, op, where, lane)) event.unchanged |= 1u << lane;
+    for (Part& part : parts) {
+      const bool constant = part.space == Space::constant && where.space == Space::param;
+      if (part.space == where.space || constant) part.lanes |= 1u << lane;
+    }
+    if (plain_store && op.element_bytes <= 8 && stores_same(warp, op, where, lane)) unchanged |= 1u << lane;
   }
-  if (plain_store) {
-    event.clashing = clashing_lanes(warp.mask, addresses, op.bytes,
-                                    [&](unsigned a, unsigned b) { return lanes_store_same(warp, op, a, b); });
+  for (const Part& part : parts) {
+    if (part.lanes == 0) continue;
+    AccessEvent event;
+    event.space = part.space;
+    event.unchanged = unchanged & part.lanes;
+    if (plain_store) {
+      event.clashing = clashing_lanes(part.lanes, addresses, op.bytes,
+                                      [&](unsigned x, unsigned y) { return lanes_store_same(warp, op, x, y); });
+    }
+    event.agent = agent_of(warp, part.lanes);
+    event.site = site_of(warp, inst);
+    event.kind = op.kind;
+    event.semantics = op.semantics;
+    event.scope = op.scope;
+    event.proxy = op.proxy;
+    event.bytes = op.bytes;
+    event.addresses = addresses;
+    observer->on_access(event);
   }
-  event.agent = agent_of(warp, warp.mask);
-  event.site = site_of(warp, inst);
-  event.kind = op.kind;
-  event.semantics = op.semantics;
-  event.scope = op.scope;
-  event.proxy = op.proxy;
-  event.bytes = op.bytes;
-  event.addresses = addresses;
-  observer->on_access(event);
 }
 
 }  // namespace ptxbench::emulator

@@ -266,6 +266,7 @@ void UndoLog::save(uint64_t page) {
 void UndoLog::restore() {
   for (const auto& [page, copy] : pages_) std::memcpy(host_pointer(page * kPageBytes), copy->data(), kPageBytes);
   pages_.clear();
+  serial_ = new_serial();
 }
 
 void GlobalTouches::Page::split(unsigned to) {
@@ -352,8 +353,14 @@ bool written_by_others(const uint32_t* written, uint32_t count, uint32_t first, 
 }  // namespace
 
 bool GlobalTouches::range(uint64_t address, uint32_t bytes, uint32_t threads, uint32_t first, TouchKind kind) {
+  if (!std::has_single_bit(bytes)) {
+    // No instruction does that; if one should, nothing is proved, but what it writes can still be taken back.
+    for (uint64_t page = address / UndoLog::kPageBytes;
+         kind != TouchKind::read && page <= (address + uint64_t{bytes} * threads - 1) / UndoLog::kPageBytes; ++page)
+      undo_.save(page);
+    return false;
+  }
   const auto element = static_cast<unsigned>(std::countr_zero(bytes));
-  if (!std::has_single_bit(bytes)) return false;
   const bool fixed = first == kMany || first == kAtomics;
   bool fine = true;
   uint32_t thread = first;
@@ -390,25 +397,53 @@ bool GlobalTouches::range(uint64_t address, uint32_t bytes, uint32_t threads, ui
   return fine;
 }
 
-bool GlobalTouches::disjoint(const GlobalTouches& a, const GlobalTouches& b) {
-  for (const auto& [number, chunk] : a.chunks_) {
-    const auto found = b.chunks_.find(number);
-    if (found == b.chunks_.end()) continue;
+namespace {
+
+/// Adds the second pair of owners to the first. Atomics of one size agree; anything else that both touched does not.
+bool join_units(uint32_t* __restrict read, uint32_t* __restrict written, const uint32_t* __restrict other_read,
+                const uint32_t* __restrict other_written, uint32_t count) {
+  uint32_t clash = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t reads = read[i] | other_read[i], writes = written[i] | other_written[i];
+    const bool both =
+        (written[i] != 0 && (other_written[i] | other_read[i]) != 0) || (other_written[i] != 0 && read[i] != 0);
+    const bool atomics =
+        written[i] == GlobalTouches::kAtomics && other_written[i] == GlobalTouches::kAtomics && reads == 0;
+    clash |= both && !atomics ? 1u : 0u;
+    read[i] = reads;
+    written[i] = writes;
+  }
+  return clash == 0;
+}
+
+}  // namespace
+
+bool GlobalTouches::absorb(GlobalTouches& other) {
+  bool fine = true;
+  for (auto& [number, chunk] : other.chunks_) {
+    auto& mine = chunks_[number];
+    if (mine == nullptr) {
+      mine = std::move(chunk);
+      continue;
+    }
     for (uint32_t p = 0; p < kChunkPages; ++p) {
-      const Page &one = chunk->pages[p], &other = found->second->pages[p];
-      if (one.owners == nullptr || other.owners == nullptr || (!one.saved && !other.saved)) continue;
-      const unsigned shift = std::min(one.shift, other.shift);
-      for (uint32_t i = 0; i < UndoLog::kPageBytes >> shift; ++i) {
-        const size_t mine = i >> (one.shift - shift), theirs = i >> (other.shift - shift);
-        const uint32_t my_write = one.written()[mine], their_write = other.written()[theirs];
-        const bool read = one.read()[mine] != 0 || other.read()[theirs] != 0;
-        if (my_write == kAtomics && their_write == kAtomics && !read) continue;
-        if (my_write != 0 && (their_write | other.read()[theirs]) != 0) return false;
-        if (their_write != 0 && one.read()[mine] != 0) return false;
+      Page &page = mine->pages[p], &theirs = chunk->pages[p];
+      if (theirs.owners == nullptr) continue;
+      if (page.owners == nullptr) {
+        page = std::move(theirs);
+        continue;
       }
+      if (page.shift < theirs.shift) theirs.split(page.shift);
+      if (theirs.shift < page.shift) page.split(theirs.shift);
+      fine = join_units(page.read(), page.written(), theirs.read(), theirs.written(), page.units()) && fine;
+      page.saved = page.saved || theirs.saved;
+      page.many = 0;
     }
   }
-  return true;
+  other.chunks_.clear();
+  recent_ = {};
+  other.recent_ = {};
+  return fine;
 }
 
 }  // namespace ptxbench::emulator

@@ -122,18 +122,18 @@ class SharedTouches {
 class UndoLog {
  public:
   static constexpr uint64_t kPageBytes = 4096;
-  UndoLog() {
-    static std::atomic<uint64_t> next{1};
-    serial_ = next.fetch_add(1, std::memory_order_relaxed);
-  }
-  /// Tells one log from all others of the process.
+  /// Tells one log from all others of the process, and from itself before a restore.
   uint64_t serial() const { return serial_; }
   /// Called before anything of the page is written; only the first call of a launch copies it.
   void save(uint64_t page);
   void restore();
 
  private:
-  uint64_t serial_ = 0;
+  static uint64_t new_serial() {
+    static std::atomic<uint64_t> next{1};
+    return next.fetch_add(1, std::memory_order_relaxed);
+  }
+  uint64_t serial_ = new_serial();
   std::mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<std::array<std::byte, kPageBytes>>> pages_;
 };
@@ -148,8 +148,8 @@ class GlobalTouches {
   /// Thread `first` + i touches [address + i * bytes, address + (i + 1) * bytes), for i below `threads`. With `first`
   /// kMany all of them may touch all of it. False: this may be a race.
   bool range(uint64_t address, uint32_t bytes, uint32_t threads, uint32_t first, TouchKind kind);
-  /// True if nothing that one has touched and the other written overlaps.
-  static bool disjoint(const GlobalTouches& a, const GlobalTouches& b);
+  /// Takes over what another thread's clusters touched. False: something that one touched and the other wrote overlaps.
+  bool absorb(GlobalTouches& other);
   /// Bytes of the shadow.
   size_t memory() const { return memory_; }
   /// Calls use(address, bytes) for all that was written, in no order.

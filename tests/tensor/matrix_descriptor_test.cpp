@@ -174,24 +174,5 @@ TEST(OperandRanges, MergesWhatTouches) {
             (std::vector<SharedRange>{{1024 + 4096, 2048}}));
 }
 
-TEST(OperandRanges, CacheMovesPatterns) {
-  OperandRangeCache cache;
-  for (const std::uint32_t start : {1024U, 9216U, 1056U, 9248U, 33U * 1024, 1024U}) {
-    const std::uint64_t descriptors[] = {swizzled_step(start)};
-    const OperandSet operand{.descriptors = descriptors, .mn = 24};
-    std::uint32_t base = 0;
-    std::vector<SharedRange> moved;
-    for (const SharedRange& range : cache.get(operand, &base)) {
-      moved.push_back({range.address + base, range.bytes});
-    }
-    EXPECT_EQ(moved, operand_ranges(operand));
-  }
-  const std::uint64_t wrapping[] = {swizzled_step(0x3fc00)};
-  std::uint32_t base = 7;
-  const auto ranges = cache.get({.descriptors = wrapping, .mn = 16}, &base);
-  EXPECT_EQ(base, 0U);
-  EXPECT_LT(ranges.front().address, 1024U);
-}
-
 }  // namespace
 }  // namespace ptxbench::emulator

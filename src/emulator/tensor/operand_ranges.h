@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace ptxbench::emulator {
@@ -28,21 +27,5 @@ struct OperandSet {
 
 /// The bytes that the instructions read of the operand: sorted, touching pieces merged.
 std::vector<SharedRange> operand_ranges(const OperandSet& operand);
-
-/// operand_ranges remembered by pattern: a main loop cycles through few stages, and a pattern moved by a multiple of
-/// 1024 bytes keeps its shape. Not thread-safe.
-class OperandRangeCache {
- public:
-  /// Ranges relative to `*base`, which is set to a multiple of 1024. Valid until the next call. Operands that wrap at
-  /// the end of the 18-bit address space get absolute ranges and base 0.
-  std::span<const SharedRange> get(const OperandSet& operand, std::uint32_t* base);
-
- private:
-  struct Entry {
-    std::vector<std::uint64_t> key;
-    std::vector<SharedRange> ranges;
-  };
-  std::unordered_map<std::uint64_t, std::vector<Entry>> entries_;  // by hash of the key
-};
 
 }  // namespace ptxbench::emulator

@@ -40,7 +40,12 @@ strip --strip-unneeded "${programs[@]}" "$dest"/lib/system/*
 [ ${#own[@]} -eq 0 ] || strip --strip-unneeded "${own[@]}"
 # DT_RPATH rather than DT_RUNPATH: it also serves the libraries of libraries. Only lib/system is in it, as the stand-ins for
 # CUDA's libraries must never be found by accident.
-for file in "${programs[@]}"; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib/system' "$file"; done
+for file in "${programs[@]}"; do
+  path='$ORIGIN/../lib/system'
+  # A test that stands in for a candidate's process needs the library that candidates run against.
+  ! patchelf --print-needed "$file" | grep -q '^libtvm_ffi' || path+=':$ORIGIN/../lib/tvm_ffi'
+  patchelf --force-rpath --set-rpath "$path" "$file"
+done
 for file in "$dest"/lib/system/*; do patchelf --force-rpath --set-rpath '$ORIGIN' "$file"; done
 # Libraries of our own that candidates load keep to themselves what they need: they have no path to lib/system.
 

@@ -60,16 +60,19 @@ class Object {
       const std::string_view name = name_of(section);
       const bool is_loaded = (section.sh_flags & SHF_ALLOC) != 0;
       if (is_loaded && section.sh_type == SHT_NOBITS) {
-        hash.update_field(name).update_field(std::to_string(section.sh_size));
+        add_head(hash, section);
+        hash.update_field(std::to_string(section.sh_size));
       } else if (is_loaded) {
         const auto bytes = contents(section);
         if (!bytes) return input_error("{}: section outside the candidate's host object", name);
-        hash.update_field(name).update_field(std::to_string(section.sh_flags));
+        add_head(hash, section);
         if (!is_device_code_alone(section, *bytes)) hash.update_field(*bytes);
       } else if (section.sh_type == SHT_RELA && section.sh_info < sections_.size() &&
                  (sections_[section.sh_info].sh_flags & SHF_ALLOC) != 0) {
-        hash.update_field(name);
+        hash.update_field(name).update_field(std::to_string(section.sh_info));
         if (!add_relocations(hash, section)) return input_error("{}: damaged in the candidate's host object", name);
+      } else if (section.sh_type == SHT_SYMTAB) {
+        if (!add_symbols(hash, section)) return input_error("{}: damaged in the candidate's host object", name);
       }
     }
     return {};
@@ -151,6 +154,26 @@ class Object {
     return false;
   }
 
+  void add_head(base::Sha256& hash, const Elf64_Shdr& section) const {
+    hash.update_field(name_of(section)).update_field(std::to_string(section.sh_type));
+    hash.update_field(std::to_string(section.sh_flags)).update_field(std::to_string(section.sh_addralign));
+  }
+
+  /// The symbols that others can see: which code is called by which name is written nowhere else.
+  bool add_symbols(base::Sha256& hash, const Elf64_Shdr& section) const {
+    if (section.sh_link >= sections_.size()) return false;
+    const auto symbols = contents(section), strings = contents(sections_[section.sh_link]);
+    if (!symbols || !strings) return false;
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size(); at += sizeof(Elf64_Sym)) {
+      const auto symbol = read_at<Elf64_Sym>(*symbols, at);
+      if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) continue;
+      hash.update_field(text_at(*strings, symbol->st_name)).update_field(std::to_string(symbol->st_info));
+      hash.update_field(std::to_string(symbol->st_other)).update_field(std::to_string(symbol->st_shndx));
+      hash.update_field(std::to_string(symbol->st_value)).update_field(std::to_string(symbol->st_size));
+    }
+    return true;
+  }
+
   bool add_relocations(base::Sha256& hash, const Elf64_Shdr& section) const {
     if (section.sh_link >= sections_.size() || sections_[section.sh_link].sh_link >= sections_.size()) return false;
     const auto entries = contents(section), symbols = contents(sections_[section.sh_link]);
@@ -165,6 +188,7 @@ class Object {
       // A symbol by its name; a section's own symbol has none.
       hash.update_field(text_at(*strings, symbol->st_name));
       hash.update_field(symbol->st_shndx < sections_.size() ? name_of(sections_[symbol->st_shndx]) : "");
+      hash.update_field(std::to_string(symbol->st_shndx));
     }
     return true;
   }

@@ -11,7 +11,8 @@ namespace ptxbench::candidate {
 /// have equal behaviour, and equal places too if no line has moved.
 struct Identity {
   /// Of the PTX as the parser reads it, without debug information (of its bytes if it does not parse), and of the
-  /// sections and relocations of the host object that are loaded, without the embedded device code (which is that PTX).
+  /// sections, relocations and symbols of the host object that are loaded, without the embedded device code (which is
+  /// that PTX).
   std::string behaviour;
   /// Of the lines and source positions of everything in the PTX, the folder of the compilation left out.
   std::string places;

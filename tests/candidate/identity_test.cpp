@@ -307,9 +307,11 @@ struct HostObject {
   std::uint64_t symbol_at = 0;
   std::string symbol = "fatbinData";
   std::string pointer_in = ".nvFatBinSegment";
+  std::string entry = "run";
+  std::uint64_t entry_at = 0;
 
   std::string image() const {
-    const std::string strings = std::string(1, '\0') + symbol + '\0';
+    const std::string strings = std::string(1, '\0') + symbol + '\0' + entry + '\0';
     const std::vector<std::string> names{"", ".nv_fatbin", pointer_in, ".rela", ".symtab", ".strtab", ".shstrtab"};
     std::string section_names;
     std::vector<Elf64_Shdr> sections(names.size());
@@ -317,10 +319,14 @@ struct HostObject {
       sections[i].sh_name = static_cast<std::uint32_t>(section_names.size());
       section_names += names[i] + '\0';
     }
-    Elf64_Sym symbols[2]{};
+    Elf64_Sym symbols[3]{};
     symbols[1].st_name = 1;
     symbols[1].st_shndx = 1;
     symbols[1].st_value = symbol_at;
+    symbols[2].st_name = static_cast<std::uint32_t>(1 + symbol.size() + 1);
+    symbols[2].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+    symbols[2].st_shndx = 2;
+    symbols[2].st_value = entry_at;
     Elf64_Rela pointer{0, ELF64_R_INFO(std::uint64_t{1}, R_X86_64_64), 0};
     std::string image(sizeof(Elf64_Ehdr), '\0');
     const auto put = [&](std::size_t i, std::uint32_t type, std::uint64_t flags, std::string_view bytes) {
@@ -374,6 +380,18 @@ TEST(Identity, OnlyTheCompilersOwnDeviceCodeIsLeftOutOfHostObjects) {
   EXPECT_TRUE(depends_on_bytes(renamed));
   read.pointer_in = ".data";
   EXPECT_TRUE(depends_on_bytes(read));
+}
+
+TEST(Identity, NamesOfHostCodeCount) {
+  HostObject first, renamed, moved;
+  renamed.entry = "other";
+  moved.entry_at = 4;
+  const auto behaviour_of = [](const HostObject& object) {
+    return identity_of(kPtx, object.image()).value().behaviour;
+  };
+  EXPECT_EQ(behaviour_of(first), behaviour_of({}));
+  EXPECT_NE(behaviour_of(first), behaviour_of(renamed));
+  EXPECT_NE(behaviour_of(first), behaviour_of(moved));
 }
 
 TEST(Identity, DamagedObjectsAreErrors) {

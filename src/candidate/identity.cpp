@@ -2,19 +2,27 @@
 
 #include <elf.h>
 
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <regex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/text.h"
+#include "ptx/lexer.h"
+#include "ptx/parser.h"
+#include "ptx/printer.h"
 
 namespace ptxbench::candidate {
 namespace {
 
 constexpr std::string_view kDeviceCode = ".nv_fatbin";
+/// What is registered when the library is loaded: a pointer to the container.
+constexpr std::string_view kDeviceRecord = ".nvFatBinSegment";
 
 template <class T>
 std::optional<T> read_at(std::string_view bytes, std::uint64_t offset) {
@@ -52,16 +60,19 @@ class Object {
       const std::string_view name = name_of(section);
       const bool is_loaded = (section.sh_flags & SHF_ALLOC) != 0;
       if (is_loaded && section.sh_type == SHT_NOBITS) {
-        hash.update_field(name).update_field(std::to_string(section.sh_size));
+        add_head(hash, section);
+        hash.update_field(std::to_string(section.sh_size));
       } else if (is_loaded) {
         const auto bytes = contents(section);
         if (!bytes) return input_error("{}: section outside the candidate's host object", name);
-        hash.update_field(name).update_field(std::to_string(section.sh_flags));
-        if (name != kDeviceCode || !is_one_container(*bytes)) hash.update_field(*bytes);
+        add_head(hash, section);
+        if (!is_device_code_alone(section, *bytes)) hash.update_field(*bytes);
       } else if (section.sh_type == SHT_RELA && section.sh_info < sections_.size() &&
                  (sections_[section.sh_info].sh_flags & SHF_ALLOC) != 0) {
-        hash.update_field(name);
+        hash.update_field(name).update_field(std::to_string(section.sh_info));
         if (!add_relocations(hash, section)) return input_error("{}: damaged in the candidate's host object", name);
+      } else if (section.sh_type == SHT_SYMTAB) {
+        if (!add_symbols(hash, section)) return input_error("{}: damaged in the candidate's host object", name);
       }
     }
     return {};
@@ -99,6 +110,70 @@ class Object {
   }
   std::string_view name_of(const Elf64_Shdr& section) const { return text_at(names_, section.sh_name); }
 
+  /// Whether the section is nvcc's container of device code, which is that of the PTX, and host code can neither have
+  /// put bytes into it nor see them: it holds nvcc's one symbol, at its start, and only nvcc's own record refers to it.
+  bool is_device_code_alone(const Elf64_Shdr& section, std::string_view bytes) const {
+    if (name_of(section) != kDeviceCode || !is_one_container(bytes)) return false;
+    const auto index = static_cast<std::size_t>(&section - sections_.data());
+    bool has_symbol = false;
+    for (const Elf64_Shdr& table : sections_) {
+      if (table.sh_type == SHT_SYMTAB) {
+        const auto symbols = contents(table);
+        if (!symbols || table.sh_link >= sections_.size()) return false;
+        const auto strings = contents(sections_[table.sh_link]);
+        if (!strings) return false;
+        for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size(); at += sizeof(Elf64_Sym)) {
+          const auto symbol = read_at<Elf64_Sym>(*symbols, at);
+          if (symbol->st_shndx != index) continue;
+          const bool is_section = ELF64_ST_TYPE(symbol->st_info) == STT_SECTION;
+          const bool is_nvcc = text_at(*strings, symbol->st_name) == "fatbinData";
+          if (symbol->st_value != 0 || (!is_section && !is_nvcc)) return false;
+          has_symbol = has_symbol || is_nvcc;
+        }
+      } else if (table.sh_type == SHT_REL) {
+        return false;  // not of this machine
+      } else if (table.sh_type == SHT_RELA && table.sh_info < sections_.size()) {
+        const Elf64_Shdr& user = sections_[table.sh_info];
+        const bool is_other = (user.sh_flags & SHF_ALLOC) != 0 && name_of(user) != kDeviceRecord;
+        if (is_other && refers_to(table, index)) return false;
+      }
+    }
+    return has_symbol;
+  }
+
+  /// Whether a table of relocations names a symbol of the section; true too if that cannot be told.
+  bool refers_to(const Elf64_Shdr& table, std::size_t index) const {
+    if (table.sh_link >= sections_.size()) return true;
+    const auto entries = contents(table), symbols = contents(sections_[table.sh_link]);
+    if (!entries || !symbols) return true;
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= entries->size(); at += sizeof(Elf64_Rela)) {
+      const auto entry = read_at<Elf64_Rela>(*entries, at);
+      const auto symbol = read_at<Elf64_Sym>(*symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
+      if (!symbol || symbol->st_shndx == index) return true;
+    }
+    return false;
+  }
+
+  void add_head(base::Sha256& hash, const Elf64_Shdr& section) const {
+    hash.update_field(name_of(section)).update_field(std::to_string(section.sh_type));
+    hash.update_field(std::to_string(section.sh_flags)).update_field(std::to_string(section.sh_addralign));
+  }
+
+  /// The symbols that others can see: which code is called by which name is written nowhere else.
+  bool add_symbols(base::Sha256& hash, const Elf64_Shdr& section) const {
+    if (section.sh_link >= sections_.size()) return false;
+    const auto symbols = contents(section), strings = contents(sections_[section.sh_link]);
+    if (!symbols || !strings) return false;
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size(); at += sizeof(Elf64_Sym)) {
+      const auto symbol = read_at<Elf64_Sym>(*symbols, at);
+      if (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) continue;
+      hash.update_field(text_at(*strings, symbol->st_name)).update_field(std::to_string(symbol->st_info));
+      hash.update_field(std::to_string(symbol->st_other)).update_field(std::to_string(symbol->st_shndx));
+      hash.update_field(std::to_string(symbol->st_value)).update_field(std::to_string(symbol->st_size));
+    }
+    return true;
+  }
+
   bool add_relocations(base::Sha256& hash, const Elf64_Shdr& section) const {
     if (section.sh_link >= sections_.size() || sections_[section.sh_link].sh_link >= sections_.size()) return false;
     const auto entries = contents(section), symbols = contents(sections_[section.sh_link]);
@@ -113,6 +188,7 @@ class Object {
       // A symbol by its name; a section's own symbol has none.
       hash.update_field(text_at(*strings, symbol->st_name));
       hash.update_field(symbol->st_shndx < sections_.size() ? name_of(sections_[symbol->st_shndx]) : "");
+      hash.update_field(std::to_string(symbol->st_shndx));
     }
     return true;
   }
@@ -121,30 +197,98 @@ class Object {
   std::vector<Elf64_Shdr> sections_;
 };
 
+/// Of a text that nothing is known about but its bytes.
+Identity identity_of_text(std::string_view text) {
+  return {base::Sha256().update_field("text").update_field(text).hex(), ""};
+}
+
+/// The tokens of the text but for those in `left_out`: comments and white space are gone, however they are written,
+/// and nothing else is. Nothing if some text is not made of tokens.
+std::optional<std::string> tokens_without(const std::vector<ptx::Module::TextRange>& left_out, std::string_view text) {
+  // Ends the text for those who take it for a C string, as in the containers of device code.
+  if (text.find('\0') != std::string_view::npos) return std::nullopt;
+  std::string tokens;
+  tokens.reserve(text.size());
+  const auto add = [&](std::string_view part) {
+    ptx::Lexer lexer(part);
+    for (;;) {
+      const ptx::Token token = lexer.next();
+      if (token.kind == ptx::TokenKind::invalid) return false;
+      if (token.kind == ptx::TokenKind::end) return true;
+      // No token holds the end of a line.
+      tokens += static_cast<char>('a' + static_cast<int>(token.kind));
+      tokens += token.text;
+      // Parts of a name need not be tokens of their own: `cp.async.bulk.tensor.2d`.
+      if (token.kind == ptx::TokenKind::identifier || token.kind == ptx::TokenKind::dotted) {
+        tokens += lexer.dotted_tail();
+      }
+      tokens += '\n';
+    }
+  };
+  std::size_t at = 0;
+  for (const ptx::Module::TextRange& range : left_out) {
+    if (range.begin < at || range.end < range.begin || range.end > text.size()) return std::nullopt;
+    if (!add(text.substr(at, range.begin - at))) return std::nullopt;
+    at = range.end;
+  }
+  if (!add(text.substr(at))) return std::nullopt;
+  return tokens;
+}
+
+/// Everything that a report can say about where something stands.
+std::string places_of(const ptx::Module& module) {
+  // The compiler works in a folder of its own each time.
+  static const std::regex kWorkFolder(".*/ptxbench-compile[^/]*/(.*/)?kernel\\.cu");
+  base::Sha256 hash;
+  const auto add = [&](std::initializer_list<std::uint64_t> numbers) {
+    std::string text;
+    for (const std::uint64_t number : numbers) text += std::to_string(number) + ' ';
+    hash.update_field(text);
+  };
+  for (const ptx::SourceFile& file : module.files) {
+    add({file.index});
+    hash.update_field(std::regex_match(file.path, kWorkFolder) ? "kernel.cu" : file.path);
+  }
+  const auto add_variables = [&](const std::vector<ptx::Variable>& variables) {
+    add({variables.size()});
+    for (const ptx::Variable& variable : variables) add({variable.position.line, variable.position.column});
+  };
+  add_variables(module.variables);
+  for (const ptx::Function& function : module.functions) {
+    add({function.position.line, function.position.column, function.call_sites.size(), function.instructions.size()});
+    add_variables(function.variables);
+    for (const ptx::CallSite& site : function.call_sites) add({site.file, site.line, site.column, site.parent});
+    for (const ptx::Instruction& one : function.instructions) {
+      add({one.position.line, one.position.column, one.file, one.line, one.inlined_at});
+    }
+  }
+  return hash.hex();
+}
+
+/// The module's text without debug information: what the emulator takes the tokens for. The tokens decide it, except
+/// where white space between them matters.
+std::string without_places(ptx::Module module) {
+  std::erase_if(module.items, [](const ptx::Module::Item& item) {
+    return item.kind == ptx::Module::Item::Kind::text &&
+           (item.text.starts_with(".file ") || item.text.starts_with(".section .debug"));
+  });
+  for (ptx::Function& function : module.functions) {
+    std::erase_if(function.statements,
+                  [](const ptx::Statement& statement) { return statement.kind == ptx::StatementKind::location; });
+  }
+  return ptx::print_module(module);
+}
+
 }  // namespace
 
 Identity identity_of_ptx(std::string_view ptx) {
-  static const std::regex kWorkFolder("\"[^\"\n]*/kernel\\.cu\"");
-  base::Sha256 behaviour, places;
-  bool in_debug_section = false;
-  for (const std::string_view line : base::split_lines(ptx)) {
-    const std::string_view text = base::trim(line);
-    if (text.starts_with(".section") && text.find(".debug") != std::string_view::npos) in_debug_section = true;
-    if (in_debug_section) {
-      // Positions of inlined calls name their functions by offsets into this section; the bytes hold a digest of the
-      // source in the names of local functions.
-      if (text.ends_with('}')) in_debug_section = false;
-      continue;
-    }
-    if (text.starts_with(".file")) {
-      places.update_field(std::regex_replace(std::string(text), kWorkFolder, "\"kernel.cu\""));
-      continue;
-    }
-    places.update_field(text);
-    if (text.empty() || text.starts_with("//") || text.starts_with(".loc")) continue;
-    behaviour.update_field(text);
-  }
-  return {behaviour.hex(), places.hex()};
+  auto module = ptx::parse_module(ptx, "kernel.ptx");
+  const auto tokens = module ? tokens_without(module->debug_text, ptx) : std::nullopt;
+  if (!tokens) return identity_of_text(ptx);
+  const std::string places = places_of(*module);
+  // Printed after the places are known, since it takes them away.
+  const std::string printed = without_places(std::move(*module));
+  return {base::Sha256().update_field("module").update_field(*tokens).update_field(printed).hex(), places};
 }
 
 Result<Identity> identity_of(std::string_view ptx, std::string_view object) {

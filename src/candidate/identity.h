@@ -10,10 +10,11 @@ namespace ptxbench::candidate {
 /// What an artifact does, told apart from where its lines stand: sources that differ in comments and white space only
 /// have equal behaviour, and equal places too if no line has moved.
 struct Identity {
-  /// Of the PTX without comments and debug information, and of the sections and relocations of the host object that are
-  /// loaded, without the embedded device code (which is that PTX).
+  /// Of the PTX as the parser reads it, without debug information (of its bytes if it does not parse), and of the
+  /// sections, relocations and symbols of the host object that are loaded, without the embedded device code (which is
+  /// that PTX).
   std::string behaviour;
-  /// Of the PTX with its source positions, the folder of the compilation left out.
+  /// Of the lines and source positions of everything in the PTX, the folder of the compilation left out.
   std::string places;
 };
 

@@ -11,7 +11,7 @@
 namespace ptxbench::check {
 namespace {
 
-constexpr std::string_view kSchema = "ptxbench.stored-check/1";
+constexpr std::string_view kSchema = "ptxbench.stored-check/2";
 constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 
 std::string name_of(const CheckKey& key, bool with_places) {
@@ -20,13 +20,11 @@ std::string name_of(const CheckKey& key, bool with_places) {
   return hash.hex();
 }
 
+/// Whether the report may say where something stands. Findings do, in their places or in the words of their messages,
+/// and so may reasons why something was not looked at; a report that has none of these says nothing about lines.
 bool has_places(const CheckReport& report) {
-  const auto is_place = [](const Location& location) {
-    return location.line != 0 || location.ptx_line != 0 || !location.called_from.empty();
-  };
-  return std::any_of(report.findings.begin(), report.findings.end(), [&](const CheckFinding& finding) {
-    return is_place(finding.location) || is_place(finding.other);
-  });
+  return !report.findings.empty() || report.findings_dropped != 0 || !report.unknown.empty() ||
+         !report.unsupported.empty();
 }
 
 std::string now() {

@@ -25,7 +25,7 @@ class StoredChecks {
 
   /// The report with `stored_at` set; nothing when there is none. A damaged entry is none, and `warning` says so.
   std::optional<CheckReport> find(const CheckKey& key, std::string& warning) const;
-  /// A report without places is found again whatever the places are.
+  /// A report without findings, and without anything it could not look at, is found again whatever the places are.
   Result<void> keep(const CheckKey& key, const CheckReport& report) const;
 
   /// False for a report that another machine, or the same one at another time, may give otherwise: host code that did

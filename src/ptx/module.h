@@ -183,6 +183,12 @@ struct Module {
     std::string text;
   };
   std::vector<Item> items;
+  /// The parts of the text that are debug information (`.loc`, `.file`, `.section .debug...`), in order: bytes from the
+  /// directive's first token up to the next token.
+  struct TextRange {
+    size_t begin = 0, end = 0;
+  };
+  std::vector<TextRange> debug_text;
 
   const Function* find_function(std::string_view name) const;
   std::string_view file_path(uint32_t file_index) const;  ///< "" if unknown

@@ -327,6 +327,7 @@ bool Parser::local_variables(StateSpace space) {
 }
 
 bool Parser::location_directive() {
+  const Token start = token_;
   advance();
   uint64_t file = 0, line = 0, column = 0;
   if (!integer(file, "a file index after '.loc'") || !integer(line, "a line number") || !integer(column, "a column"))
@@ -368,6 +369,7 @@ bool Parser::location_directive() {
   location_file_ = static_cast<uint32_t>(file);
   location_line_ = static_cast<uint32_t>(line);
   function_->statements.push_back({StatementKind::location, kNone, std::move(text)});
+  debug_text(start);
   return true;
 }
 

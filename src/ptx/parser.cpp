@@ -189,6 +189,7 @@ bool Parser::module_item() {
 }
 
 bool Parser::file_directive() {
+  const Token start = token_;
   advance();
   uint64_t index = 0;
   if (!integer(index, "a file index after '.file'")) return false;
@@ -205,6 +206,7 @@ bool Parser::file_directive() {
   }
   module_.files.push_back({static_cast<uint32_t>(index), path});
   text_item(std::move(text));
+  debug_text(start);
   return true;
 }
 
@@ -220,6 +222,7 @@ bool Parser::section_directive() {
   if (!lexer_.raw_block(body)) return fail(start, "section is never closed; add '}'");
   advance();
   text_item(fmt::format(".section {} {{{}}}", name, body));
+  if (name.starts_with(".debug")) debug_text(start);
   return true;
 }
 

@@ -61,6 +61,8 @@ class Parser {
   bool pragma_directive(std::string& text);
   bool define_module_name(const Token& at, std::string_view name, NameKind kind, uint32_t index);
   void text_item(std::string text);
+  /// Notes that the text from `start` up to the present token is debug information.
+  void debug_text(const Token& start) { module_.debug_text.push_back({start.offset, token_.offset}); }
 
   // --- declarations (parse_declaration.cpp)
   struct Linkage {

@@ -49,9 +49,12 @@ CheckReport full_report() {
   return report;
 }
 
-CheckReport without_places() {
+CheckReport without_findings() {
   CheckReport report = full_report();
-  report.findings.erase(report.findings.begin());
+  report.findings.clear();
+  report.unknown.clear();
+  report.unsupported.clear();
+  report.findings_dropped = 0;
   return report;
 }
 
@@ -98,11 +101,32 @@ TEST_F(StoredChecksTest, FindNothingForAnotherKey) {
   EXPECT_EQ(warning_, "");
 }
 
-TEST_F(StoredChecksTest, LinesMatterOnlyToReportsThatNameSome) {
+TEST_F(StoredChecksTest, LinesMatterOnlyToReportsThatMayNameSome) {
   ASSERT_TRUE(store_.keep({"with", "here"}, full_report()));
   EXPECT_FALSE(find({"with", "elsewhere"}));
-  ASSERT_TRUE(store_.keep({"without", "here"}, without_places()));
+  ASSERT_TRUE(store_.keep({"without", "here"}, without_findings()));
   EXPECT_TRUE(find({"without", "elsewhere"}));
+}
+
+TEST_F(StoredChecksTest, WordsMayNameLinesToo) {
+  const auto is_found_elsewhere = [&](const std::string& key, const CheckReport& report) {
+    EXPECT_TRUE(store_.keep({key, "here"}, report));
+    EXPECT_TRUE(find({key, "here"}));
+    return find({key, "elsewhere"}).has_value();
+  };
+  CheckReport report = without_findings();
+  report.findings.emplace_back();
+  report.findings.back().message = "waits at kernel.cu:12";
+  EXPECT_FALSE(is_found_elsewhere("message", report));
+  report = without_findings();
+  report.unknown = {"not looked at from kernel.cu:12 on"};
+  EXPECT_FALSE(is_found_elsewhere("unknown", report));
+  report = without_findings();
+  report.unsupported = {"tcgen05"};
+  EXPECT_FALSE(is_found_elsewhere("unsupported", report));
+  report = without_findings();
+  report.findings_dropped = 1;
+  EXPECT_FALSE(is_found_elsewhere("dropped", report));
 }
 
 TEST_F(StoredChecksTest, DamageIsIgnoredAndRepaired) {

@@ -262,6 +262,7 @@ class Checker::State {
   }
   bool accepts_proof() const { return options_.accept_proofs && !stopped_ && alone(); }
   void proved(std::span<const emulator::ByteRange> written);
+  bool needs_watching() const;
   /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
   std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
   /// The launch is over, and together the workers saw all of it. False: there is something to be said about it, which

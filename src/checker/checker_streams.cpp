@@ -155,6 +155,8 @@ bool Checker::State::waited_before_triggers() const {
   return std::any_of(held_ctas_.begin(), held_ctas_.end(), [&](const auto& cta) { return !early_ctas_.contains(cta); });
 }
 
+bool Checker::State::needs_watching() const { return unknown.contains(kReadsUnknown); }
+
 void Checker::State::keep_releases(EarlierWork& work) const {
   for (const auto& [address, releases] : locations_) {
     for (const Release& release : releases) {
@@ -183,7 +185,7 @@ void Checker::State::acquire_from_overlaps(const emulator::AccessEvent& event, W
       if (meeting(address, event.bytes, work.writes)) {
         // The order of a kernel that was not watched is not known, nor whether it released anything.
         if (work.proved) {
-          unknown.insert(kHandOverUnknown);
+          unknown.insert(kReadsUnknown);
           learn(overlap->timeline);
         }
         hidden = true;

@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"two_copies", "race.stream", ""}, Fault{"destroyed_stream", "race.stream", "copy"},
         Fault{"fill_is_asynchronous", "race.stream", "copy"},
         Fault{"copy_on_device_is_asynchronous", "race.stream", "copy"}, Fault{"many_rows", "race.stream", "fill"},
-        Fault{"legacy_stream_not_waited_for", "race.stream", "copy"}, Fault{"flag_too_early", "race.stream", "receive"},
+        Fault{"legacy_stream_not_waited_for", "race.stream", "copy"},
+        Fault{"overwritten_by_later_stream", "race.stream", "fill"}, Fault{"flag_too_early", "race.stream", "receive"},
         Fault{"counter_without_release", "race.stream", "receive_by_counter"},
         Fault{"counter_without_acquire", "race.stream", "receive_by_counter"},
         Fault{"dependent_reads_early", "race.dependent-launch", "dependent"},
@@ -80,8 +81,9 @@ TEST_P(RightOrder, IsClean) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, RightOrder,
-                         testing::Values("halves", "chain_of_events", "legacy_stream", "stream_ordered_memory",
-                                         "flag_between_streams", "flag_after_fill", "dependent_after_copy"),
+                         testing::Values("halves", "later_stream_elsewhere", "chain_of_events", "legacy_stream",
+                                         "stream_ordered_memory", "flag_between_streams", "flag_after_fill",
+                                         "dependent_after_copy"),
                          [](const auto& one) { return std::string(one.param); });
 
 /// A kernel that never lets its dependents go holds them up: a note, as only the visibility of its writes is in doubt.

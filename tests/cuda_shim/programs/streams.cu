@@ -217,6 +217,17 @@ int main(int argc, char** argv) {
     fill<<<kGrid, kBlock>>>(a, 3);
     if (right) cudaDeviceSynchronize();
     copy<<<kGrid, kBlock, 0, first>>>(a, b);
+  } else if (is("overwritten_by_later_stream")) {
+    // What the first kernel reads is known only if it was watched.
+    cudaFreeHost(pinned);
+    copy<<<kGrid, kBlock>>>(a, b);
+    if (right) cudaDeviceSynchronize();
+    fill<<<kGrid, kBlock, 0, first>>>(a, 7);
+  } else if (is("later_stream_elsewhere")) {
+    cudaFreeHost(pinned);
+    copy<<<kGrid, kBlock>>>(a, b);
+    cudaMemcpyAsync(c, host, kBytes, cudaMemcpyHostToDevice, first);
+    fill<<<kGrid, kBlock, 0, first>>>(c, 7);
   } else if (is("halves")) {
     fill<<<2, kBlock, 0, first>>>(a, 3);
     fill<<<2, kBlock, 0, second>>>(a + 2 * kThreads, 3);

@@ -224,8 +224,9 @@ struct EarlierWork {
   std::vector<OperationInfo> infos;
   std::vector<Site> sites;  ///< by number; empty: numbers are the checker's own
   emulator::ByteRange parameters;
-  std::unordered_map<uint64_t, Clock> releases;  ///< by address: what its last strong write there hands on
-  bool triggered = false;                        ///< it executed griddepcontrol.launch_dependents
+  std::unordered_map<uint64_t, Clock> releases;      ///< by address: what its last strong write there hands on
+  std::vector<emulator::StreamOrder> received_from;  ///< work that handed something over to it, also over others
+  bool triggered = false;                            ///< it executed griddepcontrol.launch_dependents
   /// In some CTA every griddepcontrol.launch_dependents comes after a griddepcontrol.wait: whatever it starts comes
   /// after what it waited for.
   bool waited = false;
@@ -240,6 +241,7 @@ struct EarlierWork {
     return (global != nullptr ? global->memory() : 0) + places.size() * sizeof(Place) +
            infos.size() * sizeof(OperationInfo) + releases.size() * kReleaseBytes +
            order.before.size() * sizeof(emulator::StreamPosition) +
+           received_from.size() * sizeof(emulator::StreamOrder) +
            (reads.size() + writes.size()) * sizeof(emulator::StreamCopyEvent::Range);
   }
 };
@@ -303,6 +305,7 @@ class Checker::State {
     bool until_wait = false;  ///< griddepcontrol.wait completes it
     /// Time 1 of the timeline is known to threads that come after the work's release of the address.
     std::vector<std::pair<uint64_t, Timeline>> handed_over;
+    Timeline chained = 0;  ///< known to threads that may come after the work by hand-overs over other kernels
   };
   /// Part of an access: consecutive bytes of lanes that know the same.
   struct Piece {
@@ -359,6 +362,7 @@ class Checker::State {
   bool waited_before_triggers() const;
   void acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp);
   void keep_releases(EarlierWork& work) const;
+  bool may_be_chained(const Overlap& overlap, const Knowledge& knowledge);
   /// A release of the earlier work that `knowledge` comes after covers its access.
   bool handed_over(const Overlap& overlap, const Knowledge& knowledge, const Access& earlier, uint32_t bytes);
   void compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes, uint64_t address,

@@ -99,7 +99,7 @@ void Checker::State::begin_overlaps() {
     // The parts that several workers saw are one piece of work.
     const bool part = !overlaps_.empty() && overlaps_.back().work->stream == work.stream &&
                       overlaps_.back().work->position == work.position;
-    overlaps_.push_back({&work, part ? overlaps_.back().timeline : new_timeline({}), until_wait, {}});
+    overlaps_.push_back({&work, part ? overlaps_.back().timeline : new_timeline({}), until_wait, {}, 0});
   }
 }
 
@@ -158,6 +158,17 @@ bool Checker::State::waited_before_triggers() const {
 bool Checker::State::needs_watching() const { return unknown.contains(kReadsUnknown); }
 
 void Checker::State::keep_releases(EarlierWork& work) const {
+  for (const Overlap& overlap : overlaps_) {
+    if (overlap.handed_over.empty()) continue;
+    const auto add = [&](const emulator::StreamOrder& from) {
+      const bool known = std::any_of(work.received_from.begin(), work.received_from.end(), [&](const auto& one) {
+        return one.stream == from.stream && one.position == from.position;
+      });
+      if (!known) work.received_from.push_back(from);
+    };
+    add(overlap.work->order);
+    for (const emulator::StreamOrder& from : overlap.work->received_from) add(from);
+  }
   for (const auto& [address, releases] : locations_) {
     for (const Release& release : releases) {
       // Threads of another kernel are reached by the widest scopes only.
@@ -198,8 +209,15 @@ void Checker::State::acquire_from_overlaps(const emulator::AccessEvent& event, W
           known = overlap->handed_over.insert(known, {address, new_timeline({})});
         learn(known->second);
         // All of that kernel comes after what precedes it on its stream.
-        for (const Overlap& before : overlaps_) {
-          if (work.order.after(before.work->stream, before.work->position)) learn(before.timeline);
+        for (Overlap& before : overlaps_) {
+          const uint64_t stream = before.work->stream, position = before.work->position;
+          if (work.order.after(stream, position)) learn(before.timeline);
+          const bool chained = std::any_of(work.received_from.begin(), work.received_from.end(), [&](const auto& from) {
+            return (from.stream == stream && position <= from.position) || from.after(stream, position);
+          });
+          if (!chained) continue;
+          if (before.chained == 0) before.chained = new_timeline({});
+          learn(before.chained);
         }
       }
       work.global->visit(address, event.bytes, false, [&](const Access& access, uint32_t, uint64_t) {
@@ -207,6 +225,12 @@ void Checker::State::acquire_from_overlaps(const emulator::AccessEvent& event, W
       });
     }
   }
+}
+
+bool Checker::State::may_be_chained(const Overlap& overlap, const Knowledge& knowledge) {
+  if (overlap.chained == 0 || !knowledge.seen.covers(overlap.chained, kAllLanes, 1)) return false;
+  unknown.insert(kHandOverUnknown);
+  return true;
 }
 
 bool Checker::State::handed_over(const Overlap& overlap, const Knowledge& knowledge, const Access& earlier,
@@ -220,7 +244,7 @@ bool Checker::State::handed_over(const Overlap& overlap, const Knowledge& knowle
     }
     if (overlap.work->releases.at(address).covers(earlier.timeline, earlier.lanes_of(bytes), earlier.time)) return true;
   }
-  return false;
+  return may_be_chained(overlap, knowledge);
 }
 
 void Checker::State::compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes,
@@ -233,7 +257,7 @@ void Checker::State::compare_with_overlaps(const Context& context, const Access&
       if (const auto at = meeting(address, bytes, wrote ? work.writes : work.reads)) {
         if (work.parts_only) {
           unknown.insert(kRowsUnknown);
-        } else {
+        } else if (!may_be_chained(overlap, *context.knowledge)) {
           report_overlap(overlap, nullptr, access, lanes, *at, 1);
         }
       }

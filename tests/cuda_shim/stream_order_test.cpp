@@ -95,6 +95,13 @@ TEST(DependentLaunch, OfAKernelThatNeverTriggersIsANote) {
   EXPECT_EQ(report["findings"][0].value("severity", ""), "note");
 }
 
+/// What a kernel was told by one kernel and tells another is not followed, so it is no race either.
+TEST(HandOver, OverAThirdKernelIsUnknown) {
+  const base::Json report = check("chain_of_flags");
+  EXPECT_EQ(report.value("verdict", ""), "unknown") << report.dump(2);
+  EXPECT_TRUE(report["findings"].empty()) << report.dump(2);
+}
+
 /// The rows of a copy that has very many are not kept: what it may meet makes the verdict unknown, never clean.
 TEST(RowsOfCopies, TooManyToKeepAreUnknown) {
   for (const char* name : {"too_many_rows", "too_many_rows_first"}) {

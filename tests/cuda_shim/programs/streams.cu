@@ -103,6 +103,12 @@ __global__ void receive_by_counter(const int* data, unsigned* flag, int* to) {
   __syncthreads();
   to[threadIdx.x] = data[threadIdx.x];
 }
+__global__ void pass_on(const unsigned* from, unsigned* to) {
+  if (threadIdx.x != 0) return;
+  unsigned seen = 0;
+  while (seen == 0) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(from) : "memory");
+  asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(to) : "memory");
+}
 __global__ void receive(const int* data, const unsigned* flag, int* to) {
   if (threadIdx.x == 0) {
     unsigned seen = 0;
@@ -139,14 +145,14 @@ int main(int argc, char** argv) {
   cudaMalloc(&a, kBytes);
   cudaMalloc(&b, kBytes);
   cudaMalloc(&c, kBytes);
-  cudaMalloc(&flag, 4);
+  cudaMalloc(&flag, 8);
   cudaMalloc(&large, 4 * (kManyRows + kCount));
   cudaMallocHost(&pinned, kBytes);
   std::memset(pinned, 0, kBytes);
   cudaMemset(a, 0, kBytes);
   cudaMemset(b, 0, kBytes);
   cudaMemset(c, 0, kBytes);
-  cudaMemset(flag, 0, 4);
+  cudaMemset(flag, 0, 8);
   cudaDeviceSynchronize();
   cudaStream_t first, second;
   cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
@@ -287,6 +293,13 @@ int main(int argc, char** argv) {
     } else {
       receive_by_counter<false><<<1, kBlock, 0, second>>>(a, flag, b);
     }
+  } else if (is("chain_of_flags")) {
+    // The third kernel reads what the first one wrote and the second one was told of.
+    cudaStream_t third;
+    cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking);
+    publish<<<1, kBlock, 0, first>>>(a, flag);
+    pass_on<<<1, kBlock, 0, second>>>(flag, flag + 1);
+    receive<<<1, kBlock, 0, third>>>(a, flag + 1, c);
   } else if (is("flag_after_fill")) {
     // The kernel that sets the flag comes after what precedes it on its stream.
     cudaMemsetAsync(c, 1, kBytes, first);

@@ -66,8 +66,9 @@ Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
 }
 
 Result<std::unique_ptr<Watch>> start(const Options& options, const PolicyRun& run, DefinednessMode definedness,
-                                     std::function<void(std::string_view)> print) {
+                                     std::function<void(std::string_view)> print, bool accept_proofs = true) {
   check::CheckOptions check = options.check;
+  check.accept_proofs = accept_proofs;
   check.seed = run.seed;
   check.definedness = definedness;
   return Watch::start(check, run.policy, std::move(print));
@@ -133,10 +134,12 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
 struct Outcome {
   bool repeat = false;  ///< to follow values that nobody wrote
   bool last = false;    ///< other policies would show the same
+  bool again = false;   ///< the run said too little and was not added to the report
 };
 Result<void> run_all(const std::vector<PolicyRun>& runs, const auto& once) {
   for (const PolicyRun& run : runs) {
-    const Result<Outcome> outcome = once(run, DefinednessMode::watch);
+    Result<Outcome> outcome = once(run, DefinednessMode::watch);
+    if (outcome && outcome->again) outcome = once(run, DefinednessMode::watch);
     if (!outcome) return tl::unexpected<Error>(outcome.error());
     if (outcome->repeat) {
       if (const Result<Outcome> tracked = once(run, DefinednessMode::track); !tracked)
@@ -152,7 +155,7 @@ Outcome finish(Watch& watch, DefinednessMode definedness, CheckReport& report) {
     watch.finish_tracking(report);
     return {};
   }
-  const Outcome outcome{watch.needs_tracking(), watch.same_under_all_policies()};
+  const Outcome outcome{watch.needs_tracking(), watch.same_under_all_policies(), false};
   watch.finish(report, true);
   return outcome;
 }
@@ -166,10 +169,11 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
   if (!program) return input_error("no program '{}' in PATH; write ./ before one in this folder", name);
   const auto info = cuda_shim::check_program(*program);
   if (!info) return tl::unexpected<Error>(info.error());
-  bool first = true;
+  bool first = true, accept_proofs = true;
   return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
     const auto output = std::make_shared<cuda_shim::DeviceOutput>();
-    auto watch = start(options, run, definedness, [output](std::string_view text) { output->append(text); });
+    auto watch = start(
+        options, run, definedness, [output](std::string_view text) { output->append(text); }, accept_proofs);
     if (!watch) return tl::unexpected<Error>(watch.error());
     const auto backend = cuda_shim::make_emulator_backend((*watch)->device());
     cuda_shim::ShimOptions shim_options;
@@ -201,6 +205,10 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
       finding.host_call = diagnostic.call;
       if (diagnostic.note) finding.severity = checker::Severity::note;
       (*watch)->add(std::move(finding));
+    }
+    if (accept_proofs && definedness == DefinednessMode::watch && (*watch)->checker().needs_watching()) {
+      accept_proofs = false;
+      return Outcome{false, false, true};
     }
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");

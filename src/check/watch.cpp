@@ -41,6 +41,7 @@ Result<std::unique_ptr<Watch>> Watch::start(const CheckOptions& options, emulato
   watch->policy_ = policy_text(policy, options.seed);
   checker::CheckerOptions checker_options;
   checker_options.pedantic = options.pedantic;
+  checker_options.accept_proofs = options.accept_proofs;
   checker_options.on_found = [raw = watch.get()](const checker::Finding& finding) { raw->found(finding); };
   watch->checker_ = std::make_unique<checker::Checker>(std::move(checker_options));
   emulator::DeviceOptions device_options;

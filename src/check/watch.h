@@ -16,6 +16,7 @@ struct CheckOptions {
   unsigned threads = 0;
   /// `watch` finds out whether a run reads values that nobody wrote; one that does is to be repeated with `track`.
   emulator::DefinednessMode definedness = emulator::DefinednessMode::watch;
+  bool accept_proofs = true;  ///< else every kernel is watched, for runs in which Checker::needs_watching()
   uint64_t instruction_budget = 5'000'000'000;  ///< warp instructions per launch
 };
 

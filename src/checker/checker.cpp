@@ -52,5 +52,6 @@ void Checker::on_exit(const Agent& agent, Site site) { here().exited(agent, site
 const std::vector<Finding>& Checker::findings() const { return state_->findings; }
 uint64_t Checker::findings_dropped() const { return state_->dropped; }
 const std::set<std::string>& Checker::unknown() const { return state_->unknown; }
+bool Checker::needs_watching() const { return state_->needs_watching(); }
 
 }  // namespace ptxbench::checker

@@ -58,6 +58,9 @@ class Checker final : public emulator::Observer {
   uint64_t findings_dropped() const;
   /// Reasons why the answer is incomplete; empty if it is not.
   const std::set<std::string>& unknown() const;
+  /// Work may overlap a kernel that was proved, of which only the writes are known: the same run with every kernel
+  /// watched tells more.
+  bool needs_watching() const;
 
  private:
   class State;

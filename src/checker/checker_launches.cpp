@@ -45,7 +45,8 @@ void Checker::State::launch_end() {
   work.infos = std::move(infos_);
   work.parameters = launch_.parameters;
   work.triggered = triggered_;
-  work.waited = waited_;
+  work.waited = waited_before_triggers();
+  if (order_ && order_->known) keep_releases(work);
   if (proved_) {
     work.proved = true;
     work.global.reset();

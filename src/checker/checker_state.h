@@ -217,24 +217,31 @@ struct Place {
 struct EarlierWork {
   uint64_t process = 0, stream = 0, position = 0, launch = 0;
   size_t bytes = 0;  ///< of memory, when it was kept
+  emulator::StreamOrder order;
   // Of a kernel: its accesses to global memory, and what they refer to.
   std::unique_ptr<Shadow> global;
   std::vector<Place> places;
   std::vector<OperationInfo> infos;
   std::vector<Site> sites;  ///< by number; empty: numbers are the checker's own
   emulator::ByteRange parameters;
-  bool triggered = false;  ///< it executed griddepcontrol.launch_dependents
-  /// It executed griddepcontrol.wait in a CTA that had not triggered: whatever it starts comes after what it waited
-  /// for.
+  std::unordered_map<uint64_t, Clock> releases;      ///< by address: what its last strong write there hands on
+  std::vector<emulator::StreamOrder> received_from;  ///< work that handed something over to it, also over others
+  bool triggered = false;                            ///< it executed griddepcontrol.launch_dependents
+  /// In some CTA every griddepcontrol.launch_dependents comes after a griddepcontrol.wait: whatever it starts comes
+  /// after what it waited for.
   bool waited = false;
   // Of a copy or a fill, or of a kernel that was not watched because nothing in it can race; disjoint, by address.
-  bool proved = false;  ///< then its reads are not known
+  bool proved = false;      ///< then its reads are not known
+  bool parts_only = false;  ///< only parts of the ranges were touched, which ones is not known
   std::string what;
   std::vector<emulator::StreamCopyEvent::Range> reads, writes;
 
+  static constexpr size_t kReleaseBytes = 512;  ///< about: a clock mostly shares its entries
   size_t memory() const {
     return (global != nullptr ? global->memory() : 0) + places.size() * sizeof(Place) +
-           infos.size() * sizeof(OperationInfo) +
+           infos.size() * sizeof(OperationInfo) + releases.size() * kReleaseBytes +
+           order.before.size() * sizeof(emulator::StreamPosition) +
+           received_from.size() * sizeof(emulator::StreamOrder) +
            (reads.size() + writes.size()) * sizeof(emulator::StreamCopyEvent::Range);
   }
 };
@@ -257,6 +264,7 @@ class Checker::State {
   }
   bool accepts_proof() const { return options_.accept_proofs && !stopped_ && alone(); }
   void proved(std::span<const emulator::ByteRange> written);
+  bool needs_watching() const;
   /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
   std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
   /// The launch is over, and together the workers saw all of it. False: there is something to be said about it, which
@@ -295,6 +303,9 @@ class Checker::State {
     EarlierWork* work = nullptr;
     Timeline timeline = 0;
     bool until_wait = false;  ///< griddepcontrol.wait completes it
+    /// Time 1 of the timeline is known to threads that come after the work's release of the address.
+    std::vector<std::pair<uint64_t, Timeline>> handed_over;
+    Timeline chained = 0;  ///< known to threads that may come after the work by hand-overs over other kernels
   };
   /// Part of an access: consecutive bytes of lanes that know the same.
   struct Piece {
@@ -348,7 +359,12 @@ class Checker::State {
   /// The launch at hand was not watched.
   void keep_proved(std::span<const emulator::ByteRange> written);
   void grid_dependency(const emulator::BarrierEvent& event, WarpThreads& warp);
+  bool waited_before_triggers() const;
   void acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp);
+  void keep_releases(EarlierWork& work) const;
+  bool may_be_chained(const Overlap& overlap, const Knowledge& knowledge);
+  /// A release of the earlier work that `knowledge` comes after covers its access.
+  bool handed_over(const Overlap& overlap, const Knowledge& knowledge, const Access& earlier, uint32_t bytes);
   void compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes, uint64_t address,
                              uint32_t bytes);
   Site site_of(const EarlierWork& work, const Access& access) const {
@@ -425,10 +441,12 @@ class Checker::State {
   std::vector<EarlierWork> worker_parts_;   ///< what the workers of the launch at hand saw
   std::vector<Overlap> overlaps_;           ///< of the launch at hand
   std::optional<emulator::StreamOrder> order_;
-  bool triggered_ = false, waited_ = false;
+  bool triggered_ = false;
+  Timeline waits_ = 0;  ///< its time 1 is known to threads that come after a griddepcontrol.wait
+  /// CTAs that waited or knew of a wait when they triggered; CTAs in which a trigger may come before the wait.
+  std::set<std::pair<uint32_t, uint32_t>> held_ctas_, early_ctas_;
   bool proved_ = false;  ///< the launch at hand was not watched; it wrote `proved_writes_`
   std::vector<emulator::StreamCopyEvent::Range> proved_writes_;
-  std::set<std::pair<uint32_t, uint32_t>> triggered_ctas_;
   std::unordered_map<uint32_t, std::vector<std::unique_ptr<WgmmaRegisters>>> wgmma_registers_;  ///< by site
   uint64_t serial_ = 0;
   IssueKey last_issue_;

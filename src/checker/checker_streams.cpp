@@ -18,6 +18,14 @@ constexpr const char* kReadsUnknown =
     "work on another stream may overlap a kernel of which only the writes are known (race.stream)";
 constexpr size_t kOrderedShare = 16, kUnorderedShare = 4;  ///< parts of the bound on shadow memory
 
+constexpr const char* kHandOverUnknown =
+    "a kernel that may overlap another one is handed data by it, of which not enough is known to tell what comes "
+    "before "
+    "(race.stream)";
+constexpr const char* kRowsUnknown =
+    "a copy of very many rows may overlap other work on the memory that they lie in: they were not compared "
+    "(race.stream)";
+
 using Range = emulator::StreamCopyEvent::Range;
 
 /// Where a range of bytes meets others, which are disjoint and sorted.
@@ -78,9 +86,11 @@ void Checker::State::meet_earlier(const emulator::StreamOrder* order) {
 
 void Checker::State::begin_overlaps() {
   overlaps_.clear();
-  triggered_ = waited_ = proved_ = false;
+  triggered_ = proved_ = false;
   proved_writes_.clear();
-  triggered_ctas_.clear();
+  held_ctas_.clear();
+  early_ctas_.clear();
+  waits_ = new_timeline({});
   if (!order_) return;
   for (EarlierWork& work : earlier_) {
     if (comes_after(*order_, work)) continue;
@@ -89,12 +99,13 @@ void Checker::State::begin_overlaps() {
     // The parts that several workers saw are one piece of work.
     const bool part = !overlaps_.empty() && overlaps_.back().work->stream == work.stream &&
                       overlaps_.back().work->position == work.position;
-    overlaps_.push_back({&work, part ? overlaps_.back().timeline : new_timeline({}), until_wait});
+    overlaps_.push_back({&work, part ? overlaps_.back().timeline : new_timeline({}), until_wait, {}, 0});
   }
 }
 
 void Checker::State::keep_earlier(EarlierWork work, const emulator::StreamOrder* order) {
   if (order == nullptr || !order->known) return;
+  work.order = *order;
   work.process = order->process;
   work.stream = order->stream;
   work.position = order->position;
@@ -124,31 +135,116 @@ void Checker::State::grid_dependency(const emulator::BarrierEvent& event, WarpTh
   const std::pair<uint32_t, uint32_t> cta{event.agent.cluster, event.agent.cta_rank};
   if (event.action == BarrierAction::arrive) {
     triggered_ = true;
-    triggered_ctas_.insert(cta);
+    // One thread's trigger is the CTA's: which of two warps comes first is chance unless one knows of the other.
+    warp.for_each_context(event.agent.lanes, [&](uint32_t, const Knowledge& knowledge) {
+      (knowledge.seen.covers(waits_, kAllLanes, 1) ? held_ctas_ : early_ctas_).insert(cta);
+    });
     return;
   }
   // PTX ISA, griddepcontrol: all prerequisite grids have completed and their memory operations are visible to the grid.
-  waited_ = waited_ || !triggered_ctas_.contains(cta);
+  // A CTA that never triggers lets dependents go when it ends, after its waits.
+  held_ctas_.insert(cta);
+  warp.advance(event.agent.lanes, waits_, 1);
   for (const Overlap& overlap : overlaps_) {
     if (overlap.until_wait) warp.advance(event.agent.lanes, overlap.timeline, 1);
   }
 }
 
-void Checker::State::acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp) {
-  // Kernels may run at the same time and hand over by strong accesses. Which of the earlier kernel's accesses come
-  // before its strong write is not known any more: all are taken to.
-  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
-    const auto lane = static_cast<unsigned>(std::countr_zero(rest));
-    for (const Overlap& overlap : overlaps_) {
-      if (overlap.work->global == nullptr) continue;
-      bool handed_over = false;
-      overlap.work->global->visit(event.addresses[lane], event.bytes, false,
-                                  [&](const Access& access, uint32_t, uint64_t) {
-                                    handed_over = handed_over || (access.writes() && access.reach == Reach::gpu);
-                                  });
-      if (handed_over) warp.advance(1u << lane, overlap.timeline, 1);
+bool Checker::State::waited_before_triggers() const {
+  // Dependents begin when all CTAs have triggered or ended: one that held them back is enough.
+  return std::any_of(held_ctas_.begin(), held_ctas_.end(), [&](const auto& cta) { return !early_ctas_.contains(cta); });
+}
+
+bool Checker::State::needs_watching() const { return unknown.contains(kReadsUnknown); }
+
+void Checker::State::keep_releases(EarlierWork& work) const {
+  for (const Overlap& overlap : overlaps_) {
+    if (overlap.handed_over.empty()) continue;
+    const auto add = [&](const emulator::StreamOrder& from) {
+      const bool known = std::any_of(work.received_from.begin(), work.received_from.end(), [&](const auto& one) {
+        return one.stream == from.stream && one.position == from.position;
+      });
+      if (!known) work.received_from.push_back(from);
+    };
+    add(overlap.work->order);
+    for (const emulator::StreamOrder& from : overlap.work->received_from) add(from);
+  }
+  for (const auto& [address, releases] : locations_) {
+    for (const Release& release : releases) {
+      // Threads of another kernel are reached by the widest scopes only.
+      if (release.reach == Reach::gpu) work.releases[address].join(release.knowledge.seen);
     }
   }
+}
+
+void Checker::State::acquire_from_overlaps(const emulator::AccessEvent& event, WarpThreads& warp) {
+  // Kernels may run at the same time and hand over by release and acquire, as the threads of one kernel do.
+  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+    const uint32_t lane = rest & (0u - rest);
+    const uint64_t address = event.addresses[std::countr_zero(rest)];
+    // What fences make effective later is known at once to who acquires.
+    const auto learn = [&](Timeline timeline) {
+      warp.for_each_class(lane, [&](LaneClass& one) {
+        if (!acquires(event.semantics) && !one.observed) one.observed.emplace();
+        (acquires(event.semantics) ? one.knowledge : *one.observed).seen.advance(timeline, kAllLanes, 1);
+      });
+    };
+    // The latest write is what is read, unless it is a read-modify-write operation: those continue earlier releases.
+    bool hidden = false;
+    for (auto overlap = overlaps_.rbegin(); overlap != overlaps_.rend() && !hidden; ++overlap) {
+      const EarlierWork& work = *overlap->work;
+      if (meeting(address, event.bytes, work.writes)) {
+        // The order of a kernel that was not watched is not known, nor whether it released anything.
+        if (work.proved) {
+          unknown.insert(kReadsUnknown);
+          learn(overlap->timeline);
+        }
+        hidden = true;
+      }
+      if (work.global == nullptr) continue;
+      if (work.releases.contains(address)) {
+        auto known = std::find_if(overlap->handed_over.begin(), overlap->handed_over.end(),
+                                  [&](const auto& one) { return one.first == address; });
+        if (known == overlap->handed_over.end())
+          known = overlap->handed_over.insert(known, {address, new_timeline({})});
+        learn(known->second);
+        // All of that kernel comes after what precedes it on its stream.
+        for (Overlap& before : overlaps_) {
+          const uint64_t stream = before.work->stream, position = before.work->position;
+          if (work.order.after(stream, position)) learn(before.timeline);
+          const bool chained = std::any_of(work.received_from.begin(), work.received_from.end(), [&](const auto& from) {
+            return (from.stream == stream && position <= from.position) || from.after(stream, position);
+          });
+          if (!chained) continue;
+          if (before.chained == 0) before.chained = new_timeline({});
+          learn(before.chained);
+        }
+      }
+      work.global->visit(address, event.bytes, false, [&](const Access& access, uint32_t, uint64_t) {
+        hidden = hidden || access.kind == AccessKind::write;
+      });
+    }
+  }
+}
+
+bool Checker::State::may_be_chained(const Overlap& overlap, const Knowledge& knowledge) {
+  if (overlap.chained == 0 || !knowledge.seen.covers(overlap.chained, kAllLanes, 1)) return false;
+  unknown.insert(kHandOverUnknown);
+  return true;
+}
+
+bool Checker::State::handed_over(const Overlap& overlap, const Knowledge& knowledge, const Access& earlier,
+                                 uint32_t bytes) {
+  for (const auto& [address, timeline] : overlap.handed_over) {
+    if (!knowledge.seen.covers(timeline, kAllLanes, 1)) continue;
+    if (earlier.operation != 0) {
+      // Who had waited for the operation when the kernel released is not kept.
+      unknown.insert(kHandOverUnknown);
+      return true;
+    }
+    if (overlap.work->releases.at(address).covers(earlier.timeline, earlier.lanes_of(bytes), earlier.time)) return true;
+  }
+  return may_be_chained(overlap, knowledge);
 }
 
 void Checker::State::compare_with_overlaps(const Context& context, const Access& access, uint32_t lanes,
@@ -158,8 +254,13 @@ void Checker::State::compare_with_overlaps(const Context& context, const Access&
     EarlierWork& work = *overlap.work;
     for (const bool wrote : {true, false}) {
       if (!wrote && !access.writes()) continue;
-      if (const auto at = meeting(address, bytes, wrote ? work.writes : work.reads))
-        report_overlap(overlap, nullptr, access, lanes, *at, 1);
+      if (const auto at = meeting(address, bytes, wrote ? work.writes : work.reads)) {
+        if (work.parts_only) {
+          unknown.insert(kRowsUnknown);
+        } else if (!may_be_chained(overlap, *context.knowledge)) {
+          report_overlap(overlap, nullptr, access, lanes, *at, 1);
+        }
+      }
     }
     if (work.global == nullptr) continue;
     bool found = false;
@@ -172,6 +273,7 @@ void Checker::State::compare_with_overlaps(const Context& context, const Access&
       const auto first = static_cast<unsigned>(std::countr_zero(common));
       // The block of the parameters may be handed out again.
       if (sector + first - work.parameters.address < work.parameters.bytes) return;
+      if (handed_over(overlap, *context.knowledge, earlier, common)) return;
       found = true;
       report_overlap(overlap, &earlier, access, lanes, sector + first,
                      static_cast<uint32_t>(std::countr_one(common >> first)));
@@ -247,6 +349,10 @@ void Checker::State::stream_copy(const emulator::StreamCopyEvent& event) {
     bool reported = false;
     const auto report = [&](const Access* earlier, uint64_t address, uint32_t bytes) {
       if (std::exchange(reported, true)) return;
+      if (event.parts_only || work.parts_only) {
+        unknown.insert(kRowsUnknown);
+        return;
+      }
       Agent agent;
       Finding found = finding("race.stream", Severity::error, agent,
                               earlier != nullptr ? site_of(work, *earlier) : Site{}, Space::global, address, bytes);
@@ -288,6 +394,7 @@ void Checker::State::stream_copy(const emulator::StreamCopyEvent& event) {
   }
   EarlierWork work;
   work.what = event.what;
+  work.parts_only = event.parts_only;
   work.reads.assign(event.reads.begin(), event.reads.end());
   work.writes.assign(event.writes.begin(), event.writes.end());
   keep_earlier(std::move(work), &order);

@@ -160,6 +160,7 @@ struct FillBody {
   uint64_t pitch = 0;              ///< bytes
   uint32_t value = 0, value_bytes = 1;
   uint64_t stream = 0;
+  uint64_t wait = 0;  ///< reply only after the fill
 };
 struct ModuleBody {
   uint32_t module = 0;

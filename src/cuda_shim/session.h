@@ -148,11 +148,13 @@ class Session {
   template <class Row>
   void for_rows(uint64_t rows, Row row);
   bool may_write(uint64_t address, uint64_t bytes);
+  /// Memory that the host does not see.
+  bool is_device_only(uint64_t address);
   uint64_t reserve_shared_range(uint64_t bytes);
   void check(const Result<void>& result, const char* what);
   /// From within a piece of work.
   void observe(std::string_view what, const std::vector<emulator::StreamCopyEvent::Range>& reads,
-               const std::vector<emulator::StreamCopyEvent::Range>& writes);
+               const std::vector<emulator::StreamCopyEvent::Range>& writes, bool parts_only);
   // session_modules.cpp
   int append_image(const BytesBody& body, Connection& connection);
   int load_image(const BytesBody& body, Connection& connection, Reply& reply);

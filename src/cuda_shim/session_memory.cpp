@@ -15,26 +15,35 @@ std::optional<uint64_t> extent(uint64_t width, uint64_t height, uint64_t pitch) 
   return (height - 1) * pitch + width;
 }
 
-/// The rows of a copy; none when there are too many to list.
+/// CUDA Runtime API, "API synchronization behavior": copies within device memory and fills of device memory are
+/// asynchronous with respect to the host, also without Async in the name.
+StreamExecutor::HostOrder host_order(bool device_only) {
+  return device_only ? StreamExecutor::HostOrder::none : StreamExecutor::HostOrder::after;
+}
+
+constexpr uint64_t kMaxRows = 65536;
+
+/// The rows of a copy; what they lie in when there are too many to list.
 std::vector<emulator::StreamCopyEvent::Range> rows_of(uint64_t address, uint64_t width, uint64_t height,
                                                       uint64_t pitch) {
-  constexpr uint64_t kMaxRows = 1024;
   if (height > 1 && pitch == width) return {{address, width * height}};
+  if (height > kMaxRows) return {{address, (height - 1) * pitch + width}};
   std::vector<emulator::StreamCopyEvent::Range> rows;
-  for (uint64_t row = 0; row < height && height <= kMaxRows; ++row) rows.push_back({address + row * pitch, width});
+  for (uint64_t row = 0; row < height; ++row) rows.push_back({address + row * pitch, width});
   return rows;
 }
 
 }  // namespace
 
 void Session::observe(std::string_view what, const std::vector<emulator::StreamCopyEvent::Range>& reads,
-                      const std::vector<emulator::StreamCopyEvent::Range>& writes) {
+                      const std::vector<emulator::StreamCopyEvent::Range>& writes, bool parts_only) {
   const auto order = executor_.running();
   emulator::StreamCopyEvent event;
   event.what = what;
   event.order = order.get();
   event.reads = reads;
   event.writes = writes;
+  event.parts_only = parts_only;
   backend_.observe(event);
 }
 
@@ -52,6 +61,13 @@ void Session::for_rows(uint64_t rows, Row row) {
     if (index % 4096 == 4095 && executor_.abandoned()) return;
     if (!row(index)) return;
   }
+}
+
+bool Session::is_device_only(uint64_t address) {
+  if (address >= emulator::kHostSharedBase) return false;
+  const auto block = backend_.find(address);
+  const std::lock_guard lock(mutex_);
+  return block != nullptr && !shared_symbols_.contains(block->begin / kPageBytes * kPageBytes);
 }
 
 bool Session::may_write(uint64_t address, uint64_t bytes) {
@@ -233,7 +249,8 @@ int Session::copy_to_device(const CopyBody& body, const Connection& connection) 
     report_.bytes_to_device += bytes;
   }
   const auto write_rows = [this, body](const std::byte* data) {
-    observe("a copy to the device", {}, rows_of(body.destination, body.width, body.height, body.destination_pitch));
+    observe("a copy to the device", {}, rows_of(body.destination, body.width, body.height, body.destination_pitch),
+            body.height > kMaxRows);
     for (uint64_t row = 0; row < body.height; ++row) {
       const Result<void> result = backend_.write(body.destination + row * body.destination_pitch,
                                                  {data + row * body.width, static_cast<std::size_t>(body.width)});
@@ -259,7 +276,8 @@ int Session::copy_from_device(const CopyBody& body, const Connection& connection
   }
   std::byte* staging = connection.staging.view().data();
   return executor_.submit_and_wait(body.stream, [&] {
-    observe("a copy from the device", rows_of(body.source, body.width, body.height, body.source_pitch), {});
+    observe("a copy from the device", rows_of(body.source, body.width, body.height, body.source_pitch), {},
+            body.height > kMaxRows);
     for (uint64_t row = 0; row < body.height; ++row) {
       const Result<void> result = backend_.read(body.source + row * body.source_pitch,
                                                 {staging + row * body.width, static_cast<std::size_t>(body.width)});
@@ -285,7 +303,7 @@ int Session::copy_on_device(const CopyBody& body) {
   }
   const auto work = [this, body] {
     observe("a copy on the device", rows_of(body.source, body.width, body.height, body.source_pitch),
-            rows_of(body.destination, body.width, body.height, body.destination_pitch));
+            rows_of(body.destination, body.width, body.height, body.destination_pitch), body.height > kMaxRows);
     for_rows(body.height, [&](uint64_t row) {
       const Result<void> result = backend_.copy(body.destination + row * body.destination_pitch,
                                                 body.source + row * body.source_pitch, body.width);
@@ -293,7 +311,9 @@ int Session::copy_on_device(const CopyBody& body) {
       return result.has_value();
     });
   };
-  return body.wait != 0 ? executor_.submit_and_wait(body.stream, work) : executor_.submit(body.stream, work);
+  if (body.wait == 0) return executor_.submit(body.stream, work);
+  const bool on_device = is_device_only(body.source) && is_device_only(body.destination);
+  return executor_.submit_and_wait(body.stream, work, host_order(on_device));
 }
 
 int Session::fill(const FillBody& body) {
@@ -304,15 +324,18 @@ int Session::fill(const FillBody& body) {
   const auto span = extent(body.width * size, body.height, body.pitch);
   if (!span || !backend_.contains(body.destination, *span)) return cuda_error::kInvalidValue;
   if (!may_write(body.destination, *span)) return cuda_error::kNotSupported;
-  return executor_.submit(body.stream, [this, body] {
-    observe("a fill", {}, rows_of(body.destination, body.width * body.value_bytes, body.height, body.pitch));
+  const auto work = [this, body] {
+    observe("a fill", {}, rows_of(body.destination, body.width * body.value_bytes, body.height, body.pitch),
+            body.height > kMaxRows);
     for_rows(body.height, [&](uint64_t row) {
       const Result<void> result =
           backend_.fill(body.destination + row * body.pitch, body.value, body.value_bytes, body.width);
       check(result, "fill");
       return result.has_value();
     });
-  });
+  };
+  if (body.wait == 0) return executor_.submit(body.stream, work);
+  return executor_.submit_and_wait(body.stream, work, host_order(is_device_only(body.destination)));
 }
 
 }  // namespace ptxbench::cuda_shim

@@ -50,10 +50,15 @@ int StreamExecutor::destroy_stream(uint64_t stream) {
   if (stream == kLegacyStream || found == streams_.end() || found->second.destroyed) return cuda_error::kInvalidHandle;
   found->second.destroyed = true;
   if (found->second.queue.empty()) {
-    gone_ = join(gone_, clock_of(found->second));
+    remember_gone(found->second);
     streams_.erase(found);
   }
   return cuda_error::kSuccess;
+}
+
+void StreamExecutor::remember_gone(const Stream& stream) {
+  gone_ = join(gone_, clock_of(stream));
+  if (stream.blocking) gone_blocking_ = join(gone_blocking_, clock_of(stream));
 }
 
 bool StreamExecutor::has_stream(uint64_t stream) const {
@@ -116,7 +121,7 @@ void StreamExecutor::place(Stream& stream, Operation& operation) {
   if (used_streams_.size() > kMaxOrderedStreams) return;
   Clock elsewhere = host_;
   if (id == kLegacyStream) {
-    elsewhere = join(elsewhere, gone_);
+    elsewhere = join(elsewhere, gone_blocking_);
     for (const auto& [other_id, other] : streams_) {
       if (other_id != kLegacyStream && other.blocking) elsewhere = join(elsewhere, clock_of(other));
     }
@@ -196,7 +201,7 @@ int StreamExecutor::submit_kernel(uint64_t stream, Work work, uint64_t bytes, bo
   return enqueue(lock, stream, std::move(operation));
 }
 
-int StreamExecutor::submit_and_wait(uint64_t stream, Work work) {
+int StreamExecutor::submit_and_wait(uint64_t stream, Work work, HostOrder host_order) {
   // The work may refer to the caller's variables, so it must have ended, or be sure never to start, when this returns.
   auto state = std::make_shared<std::pair<bool, bool>>(false, false);  // started, ended
   Lock lock(mutex_);
@@ -217,7 +222,7 @@ int StreamExecutor::submit_and_wait(uint64_t stream, Work work) {
   const Clock clock = clock_of(streams_.at(stream));
   changed_.wait(lock, [&] { return state->second || (!state->first && (lost_ != 0 || closing_)); });
   const bool ran = state->second;
-  host_ = join(host_, clock);
+  if (host_order == HostOrder::after) host_ = join(host_, clock);
   state->second = true;  // a piece not yet started must not start any more
   if (lost_ != 0) return lost_;
   return ran ? cuda_error::kSuccess : cuda_error::kUnknown;
@@ -230,7 +235,7 @@ int StreamExecutor::synchronize(uint64_t stream) {
   Clock clock = clock_of(found->second);
   if (stream == kLegacyStream) {
     const uint64_t now = sequence_;
-    clock = join(clock, gone_);
+    clock = join(clock, gone_blocking_);
     for (const auto& [id, other] : streams_) {
       if (other.blocking) clock = join(clock, clock_of(other));
     }
@@ -457,7 +462,7 @@ void StreamExecutor::finish_front(Stream& stream) {
   stream.queue.pop_front();
   ++stream.completed;
   if (stream.destroyed && stream.queue.empty()) {
-    gone_ = join(gone_, clock_of(stream));
+    remember_gone(stream);
     std::erase_if(streams_, [&](const auto& entry) { return &entry.second == &stream; });
   }
   changed_.notify_all();

@@ -42,8 +42,10 @@ class StreamExecutor {
   /// The same for a kernel. A `programmatic` one may begin when a kernel right before it in the stream has begun.
   int submit_kernel(uint64_t stream, Work work, uint64_t bytes, bool programmatic);
   /// Returns after this piece of work, and so after all that precedes it in the stream. Work is skipped when the
-  /// context is lost.
-  int submit_and_wait(uint64_t stream, Work work);
+  /// context is lost. HostOrder::none: a GPU would not make the host wait, so that nothing the host does later counts
+  /// as coming after it.
+  enum class HostOrder : uint8_t { after, none };
+  int submit_and_wait(uint64_t stream, Work work, HostOrder host_order = HostOrder::after);
   int synchronize(uint64_t stream);
   int synchronize_all();
   /// Inside a piece of work: its place among the streams. The host counts as one thread: what one of its calls waited
@@ -137,6 +139,7 @@ class StreamExecutor {
   static Clock first_of(const Stream& stream, uint64_t count);
   /// Everything that was put on the stream so far, and what that came after.
   Clock clock_of(const Stream& stream) const;
+  void remember_gone(const Stream& stream);
   std::shared_ptr<const emulator::StreamOrder> order_of(const Stream& stream, const Operation& operation) const;
 
   mutable std::mutex mutex_;
@@ -146,6 +149,7 @@ class StreamExecutor {
   std::deque<HostFunction> host_functions_;
   Clock host_;           ///< what the host has waited for
   Clock gone_;           ///< the work of streams that are no more
+  Clock gone_blocking_;  ///< of those, what the legacy stream waits for
   Clock ordered_frees_;  ///< what has to be complete before memory that was freed is used again
   std::set<uint64_t> used_streams_;
   std::shared_ptr<const emulator::StreamOrder> running_;

@@ -236,6 +236,7 @@ struct StreamCopyEvent {
   std::string_view what;  ///< "a copy to the device", ...
   const StreamOrder* order = nullptr;
   std::span<const Range> reads, writes;
+  bool parts_only = false;  ///< only parts of the ranges are touched: there are too many to list
 };
 
 /// All callbacks default to nothing. Calls for one cluster come from one thread at a time; different clusters may call

@@ -53,16 +53,23 @@ TEST_P(StreamFault, IsFoundAndItsTwinIsClean) {
 
 INSTANTIATE_TEST_SUITE_P(
     Programs, StreamFault,
-    testing::Values(Fault{"no_event", "race.stream", "copy"}, Fault{"event_too_early", "race.stream", "copy"},
-                    Fault{"overwritten_by_other_stream", "race.stream", "fill"},
-                    Fault{"copy_before_kernel_ends", "race.stream", "fill"},
-                    Fault{"upload_on_other_stream", "race.stream", "copy"}, Fault{"two_copies", "race.stream", ""},
-                    Fault{"legacy_stream_not_waited_for", "race.stream", "copy"},
-                    Fault{"dependent_reads_early", "race.dependent-launch", "dependent"},
-                    Fault{"dependent_in_default_stream", "race.dependent-launch", "dependent"},
-                    Fault{"dependent_without_barrier", "race.dependent-launch", "one_thread_waits"},
-                    Fault{"dependent_clears_early", "race.dependent-launch", "clear_early"},
-                    Fault{"dependent_chain", "race.dependent-launch", "dependent"}),
+    testing::Values(
+        Fault{"no_event", "race.stream", "copy"}, Fault{"event_too_early", "race.stream", "copy"},
+        Fault{"overwritten_by_other_stream", "race.stream", "fill"},
+        Fault{"copy_before_kernel_ends", "race.stream", "fill"}, Fault{"upload_on_other_stream", "race.stream", "copy"},
+        Fault{"two_copies", "race.stream", ""}, Fault{"destroyed_stream", "race.stream", "copy"},
+        Fault{"fill_is_asynchronous", "race.stream", "copy"},
+        Fault{"copy_on_device_is_asynchronous", "race.stream", "copy"}, Fault{"many_rows", "race.stream", "fill"},
+        Fault{"legacy_stream_not_waited_for", "race.stream", "copy"},
+        Fault{"overwritten_by_later_stream", "race.stream", "fill"}, Fault{"flag_too_early", "race.stream", "receive"},
+        Fault{"counter_without_release", "race.stream", "receive_by_counter"},
+        Fault{"counter_without_acquire", "race.stream", "receive_by_counter"},
+        Fault{"dependent_reads_early", "race.dependent-launch", "dependent"},
+        Fault{"dependent_in_default_stream", "race.dependent-launch", "dependent"},
+        Fault{"dependent_without_barrier", "race.dependent-launch", "one_thread_waits"},
+        Fault{"dependent_clears_early", "race.dependent-launch", "clear_early"},
+        Fault{"dependent_chain", "race.dependent-launch", "dependent"},
+        Fault{"dependent_chain_of_warps", "race.dependent-launch", "dependent"}),
     [](const auto& one) { return std::string(one.param.name); });
 
 class RightOrder : public testing::TestWithParam<const char*> {};
@@ -74,8 +81,9 @@ TEST_P(RightOrder, IsClean) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, RightOrder,
-                         testing::Values("halves", "chain_of_events", "legacy_stream", "stream_ordered_memory",
-                                         "flag_between_streams", "dependent_after_copy"),
+                         testing::Values("halves", "later_stream_elsewhere", "chain_of_events", "legacy_stream",
+                                         "stream_ordered_memory", "flag_between_streams", "flag_after_fill",
+                                         "dependent_after_copy"),
                          [](const auto& one) { return std::string(one.param); });
 
 /// A kernel that never lets its dependents go holds them up: a note, as only the visibility of its writes is in doubt.
@@ -85,6 +93,23 @@ TEST(DependentLaunch, OfAKernelThatNeverTriggersIsANote) {
   ASSERT_EQ(report["findings"].size(), 1u) << report.dump(2);
   EXPECT_EQ(report["findings"][0].value("rule", ""), "race.dependent-launch");
   EXPECT_EQ(report["findings"][0].value("severity", ""), "note");
+}
+
+/// What a kernel was told by one kernel and tells another is not followed, so it is no race either.
+TEST(HandOver, OverAThirdKernelIsUnknown) {
+  const base::Json report = check("chain_of_flags");
+  EXPECT_EQ(report.value("verdict", ""), "unknown") << report.dump(2);
+  EXPECT_TRUE(report["findings"].empty()) << report.dump(2);
+}
+
+/// The rows of a copy that has very many are not kept: what it may meet makes the verdict unknown, never clean.
+TEST(RowsOfCopies, TooManyToKeepAreUnknown) {
+  for (const char* name : {"too_many_rows", "too_many_rows_first"}) {
+    const base::Json report = check(name);
+    EXPECT_EQ(report.value("verdict", ""), "unknown") << report.dump(2);
+    EXPECT_TRUE(report["findings"].empty()) << report.dump(2);
+  }
+  EXPECT_EQ(check("too_many_rows_right").value("verdict", ""), "clean");
 }
 
 }  // namespace

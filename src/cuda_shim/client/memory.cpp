@@ -400,9 +400,8 @@ int fill(void* destination, std::size_t pitch, uint32_t value, unsigned value_by
   body.value = value;
   body.value_bytes = value_bytes;
   body.stream = stream;
-  error = simple_call(Op::fill, body);
-  if (error == 0 && wait) error = simple_call(Op::synchronize_stream, StreamBody{stream, 0, 0, 0}, true);
-  return error;
+  body.wait = wait ? 1 : 0;
+  return simple_call(Op::fill, body, wait);
 }
 
 }  // namespace ptxbench::cuda_shim::client

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 constexpr int kThreads = 128, kCount = 4 * kThreads;
+constexpr int kManyRows = 70000;  // more than are kept
 
 __global__ void fill(int* to, int value) {
   const int i = blockIdx.x * kThreads + threadIdx.x;
@@ -35,6 +36,15 @@ template <bool Waits>
 __global__ void middle(const int* from, int* to) {
   if (Waits) wait_for_primary();
   launch_dependents();
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  to[i] = from[i];
+}
+/// One warp waits and another one triggers.
+template <bool Meets>
+__global__ void middle_of_warps(const int* from, int* to) {
+  if (threadIdx.x < 32) wait_for_primary();
+  if (Meets) __syncthreads();
+  if (threadIdx.x >= 32) launch_dependents();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   to[i] = from[i];
 }
@@ -69,6 +79,36 @@ __global__ void publish(int* data, unsigned* flag) {
   __syncthreads();
   if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
 }
+/// The flag says nothing about what is written after it.
+__global__ void publish_early(int* data, unsigned* flag) {
+  if (threadIdx.x == 0) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(flag) : "memory");
+  __syncthreads();
+  data[threadIdx.x] = static_cast<int>(threadIdx.x);
+}
+/// The counter orders nothing without fences on both sides.
+template <bool Fences>
+__global__ void publish_by_counter(int* data, unsigned* flag) {
+  data[threadIdx.x] = static_cast<int>(threadIdx.x);
+  __syncthreads();
+  if (Fences) __threadfence();
+  if (threadIdx.x == 0) atomicAdd(flag, 1);
+}
+template <bool Fences>
+__global__ void receive_by_counter(const int* data, unsigned* flag, int* to) {
+  if (threadIdx.x == 0) {
+    while (atomicAdd(flag, 0) == 0) {
+    }
+    if (Fences) __threadfence();
+  }
+  __syncthreads();
+  to[threadIdx.x] = data[threadIdx.x];
+}
+__global__ void pass_on(const unsigned* from, unsigned* to) {
+  if (threadIdx.x != 0) return;
+  unsigned seen = 0;
+  while (seen == 0) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(from) : "memory");
+  asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(to) : "memory");
+}
 __global__ void receive(const int* data, const unsigned* flag, int* to) {
   if (threadIdx.x == 0) {
     unsigned seen = 0;
@@ -100,17 +140,19 @@ int main(int argc, char** argv) {
   constexpr dim3 kGrid(kCount / kThreads), kBlock(kThreads);
   constexpr size_t kBytes = kCount * sizeof(int);
   int *a = nullptr, *b = nullptr, *c = nullptr, *pinned = nullptr;
+  int* large = nullptr;
   unsigned* flag = nullptr;
   cudaMalloc(&a, kBytes);
   cudaMalloc(&b, kBytes);
   cudaMalloc(&c, kBytes);
-  cudaMalloc(&flag, 4);
+  cudaMalloc(&flag, 8);
+  cudaMalloc(&large, 4 * (kManyRows + kCount));
   cudaMallocHost(&pinned, kBytes);
   std::memset(pinned, 0, kBytes);
   cudaMemset(a, 0, kBytes);
   cudaMemset(b, 0, kBytes);
   cudaMemset(c, 0, kBytes);
-  cudaMemset(flag, 0, 4);
+  cudaMemset(flag, 0, 8);
   cudaDeviceSynchronize();
   cudaStream_t first, second;
   cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
@@ -148,12 +190,50 @@ int main(int argc, char** argv) {
     if (right) cudaEventRecord(event, first);
     if (right) cudaStreamWaitEvent(second, event);
     cudaMemcpyAsync(pinned, a, kBytes, cudaMemcpyDeviceToHost, second);
+  } else if (is("destroyed_stream")) {
+    // The legacy stream has no part in the work of a non-blocking stream, also when that is gone.
+    fill<<<kGrid, kBlock, 0, first>>>(a, 3);
+    cudaStreamDestroy(first);
+    if (right) cudaDeviceSynchronize();
+    copy<<<kGrid, kBlock>>>(a, b);
+  } else if (is("fill_is_asynchronous")) {
+    cudaMemset(a, 1, kBytes);
+    if (right) cudaStreamSynchronize(nullptr);
+    copy<<<kGrid, kBlock, 0, first>>>(a, b);
+  } else if (is("copy_on_device_is_asynchronous")) {
+    cudaMemcpy(a, c, kBytes, cudaMemcpyDeviceToDevice);
+    if (right) cudaStreamSynchronize(nullptr);
+    copy<<<kGrid, kBlock, 0, first>>>(a, b);
+  } else if (is("many_rows")) {
+    fill<<<kGrid, kBlock, 0, first>>>(large, 3);
+    if (right) cudaStreamSynchronize(first);
+    cudaMemcpy2DAsync(pinned, 1, large, 4, 1, kBytes, cudaMemcpyDeviceToHost, second);
+  } else if (is("too_many_rows")) {
+    // Bytes between the rows are written, but what the rows are is not kept.
+    fill<<<kGrid, kBlock, 0, first>>>(large, 3);
+    if (right) cudaStreamSynchronize(first);
+    cudaMemset2DAsync(large + kCount, 4, 1, 2, kManyRows, second);
+    cudaMemset2DAsync(large, 4, 1, 2, kManyRows, second);
+  } else if (is("too_many_rows_first")) {
+    cudaMemset2DAsync(large, 4, 1, 2, kManyRows, second);
+    fill<<<kGrid, kBlock, 0, first>>>(large + 1, 3);
   } else if (is("legacy_stream_not_waited_for")) {
     // Without memory that the host sees, and with one stream only, the first kernel need not be watched.
     cudaFreeHost(pinned);
     fill<<<kGrid, kBlock>>>(a, 3);
     if (right) cudaDeviceSynchronize();
     copy<<<kGrid, kBlock, 0, first>>>(a, b);
+  } else if (is("overwritten_by_later_stream")) {
+    // What the first kernel reads is known only if it was watched.
+    cudaFreeHost(pinned);
+    copy<<<kGrid, kBlock>>>(a, b);
+    if (right) cudaDeviceSynchronize();
+    fill<<<kGrid, kBlock, 0, first>>>(a, 7);
+  } else if (is("later_stream_elsewhere")) {
+    cudaFreeHost(pinned);
+    copy<<<kGrid, kBlock>>>(a, b);
+    cudaMemcpyAsync(c, host, kBytes, cudaMemcpyHostToDevice, first);
+    fill<<<kGrid, kBlock, 0, first>>>(c, 7);
   } else if (is("halves")) {
     fill<<<2, kBlock, 0, first>>>(a, 3);
     fill<<<2, kBlock, 0, second>>>(a + 2 * kThreads, 3);
@@ -192,6 +272,39 @@ int main(int argc, char** argv) {
   } else if (is("flag_between_streams")) {
     publish<<<1, kBlock, 0, first>>>(a, flag);
     receive<<<1, kBlock, 0, second>>>(a, flag, b);
+  } else if (is("flag_too_early")) {
+    if (right) {
+      publish<<<1, kBlock, 0, first>>>(a, flag);
+    } else {
+      publish_early<<<1, kBlock, 0, first>>>(a, flag);
+    }
+    receive<<<1, kBlock, 0, second>>>(a, flag, b);
+  } else if (is("counter_without_release")) {
+    if (right) {
+      publish_by_counter<true><<<1, kBlock, 0, first>>>(a, flag);
+    } else {
+      publish_by_counter<false><<<1, kBlock, 0, first>>>(a, flag);
+    }
+    receive_by_counter<true><<<1, kBlock, 0, second>>>(a, flag, b);
+  } else if (is("counter_without_acquire")) {
+    publish_by_counter<true><<<1, kBlock, 0, first>>>(a, flag);
+    if (right) {
+      receive_by_counter<true><<<1, kBlock, 0, second>>>(a, flag, b);
+    } else {
+      receive_by_counter<false><<<1, kBlock, 0, second>>>(a, flag, b);
+    }
+  } else if (is("chain_of_flags")) {
+    // The third kernel reads what the first one wrote and the second one was told of.
+    cudaStream_t third;
+    cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking);
+    publish<<<1, kBlock, 0, first>>>(a, flag);
+    pass_on<<<1, kBlock, 0, second>>>(flag, flag + 1);
+    receive<<<1, kBlock, 0, third>>>(a, flag + 1, c);
+  } else if (is("flag_after_fill")) {
+    // The kernel that sets the flag comes after what precedes it on its stream.
+    cudaMemsetAsync(c, 1, kBytes, first);
+    publish<<<1, kBlock, 0, first>>>(a, flag);
+    receive<<<1, kBlock, 0, second>>>(c, flag, b);
   } else if (is("dependent_reads_early")) {
     primary<<<kGrid, kBlock, 0, first>>>(a, b);
     if (right) {
@@ -230,6 +343,14 @@ int main(int argc, char** argv) {
       launch_dependent(first, middle<true>, pinned, pinned);
     } else {
       launch_dependent(first, middle<false>, pinned, pinned);
+    }
+    launch_dependent(first, dependent<false>, b, a, c);
+  } else if (is("dependent_chain_of_warps")) {
+    primary<<<kGrid, kBlock, 0, first>>>(a, b);
+    if (right) {
+      launch_dependent(first, middle_of_warps<true>, pinned, pinned);
+    } else {
+      launch_dependent(first, middle_of_warps<false>, pinned, pinned);
     }
     launch_dependent(first, dependent<false>, b, a, c);
   } else if (is("dependent_of_holder")) {

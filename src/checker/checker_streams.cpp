@@ -290,8 +290,8 @@ void Checker::State::report_overlap(const Overlap& overlap, const Access* earlie
   agent.cta_rank = here.position.cta;
   agent.warp = here.warp;
   agent.lanes = lanes;
-  const bool equal = (earlier == nullptr || !earlier->hides_read) && later.unchanged &&
-                     later.kind == AccessKind::write && (earlier == nullptr || earlier->kind == AccessKind::write);
+  const bool equal =
+      later.unchanged && later.kind == AccessKind::write && (earlier == nullptr || earlier->kind == AccessKind::write);
   Finding found =
       finding(equal                ? "race.equal-writes"
               : overlap.until_wait ? "race.dependent-launch"

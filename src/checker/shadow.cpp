@@ -494,7 +494,6 @@ void Shadow::remember(Page& page, const Wide& wide, uint64_t kind) {
     if (last.access.operation != 0 && last.access.operation == wide.access.operation &&
         last.access.kind == wide.access.kind && last.access.layout == wide.access.layout) {
       last.sectors |= wide.sectors;
-      last.access.hides_read = last.access.hides_read || wide.access.hides_read;
       return;
     }
   }
@@ -508,7 +507,6 @@ void Shadow::visit_sector(const Context& context, const Access& access, Sector& 
     if (common == 0) return;
     const bool superseded = check(context, earlier, access, address, step == Step::remember);
     if (!superseded || step == Step::check) return;
-    note_hidden(earlier);
     earlier.bytes &= ~common;
     if (earlier.bytes != 0 && earlier.lane_shift != Access::kEveryLane)
       earlier.lanes = earlier.lanes_by_place(earlier.bytes);
@@ -535,7 +533,6 @@ void Shadow::touch_sector(const Context* context, const Access& access, Page& pa
                           uint64_t page_address, Step step) {
   const uint64_t kind = context == nullptr ? kReads : crowd_of(access, context->position);
   const uint64_t address = page_address + uint64_t{sector} * kSectorBytes, bit = 1ull << sector;
-  hides_read_ = false;
   if (context != nullptr) {
     if ((page.fine & bit) != 0) visit_sector(*context, access, page.sectors[sector], kind, address, step);
     for (size_t c = 0; c < page.wide.size(); ++c) {
@@ -545,7 +542,6 @@ void Shadow::touch_sector(const Context* context, const Access& access, Page& pa
       for (Wide& earlier : crowd.records) {
         if ((earlier.sectors & bit) == 0) continue;
         if (!check(*context, earlier.access, access, address, step == Step::remember) || step == Step::check) continue;
-        note_hidden(earlier.access);
         earlier.sectors &= ~bit;
         emptied = emptied || earlier.sectors == 0;
         if (access.bytes == 0xffffffffu) continue;
@@ -557,16 +553,13 @@ void Shadow::touch_sector(const Context* context, const Access& access, Page& pa
     }
     if (step == Step::check) return;
   }
-  Access kept = access;
-  kept.hides_read = hides_read_ && kept.kind == AccessKind::write;
-  remember(page, sector, kept, kind);
+  remember(page, sector, access, kind);
 }
 
 void Shadow::touch_sectors(const Context* context, const Access& whole, Page& page, uint64_t sectors,
                            uint64_t page_address, Step step) {
   Access access = whole;
   access.bytes = 0xffffffffu;
-  hides_read_ = false;
   const uint64_t kind = context == nullptr ? kReads : crowd_of(access, context->position);
   if (context != nullptr) {
     for (uint64_t rest = page.fine & sectors; rest != 0; rest &= rest - 1) {
@@ -586,7 +579,6 @@ void Shadow::touch_sectors(const Context* context, const Access& whole, Page& pa
         const uint64_t address =
             page_address + static_cast<unsigned>(std::countr_zero(common)) * uint64_t{kSectorBytes};
         if (!check(*context, earlier.access, access, address, step == Step::remember) || step == Step::check) continue;
-        note_hidden(earlier.access);
         earlier.sectors &= ~common;
         emptied = emptied || earlier.sectors == 0;
       }
@@ -594,7 +586,6 @@ void Shadow::touch_sectors(const Context* context, const Access& whole, Page& pa
     }
     if (step == Step::check) return;
   }
-  access.hides_read = hides_read_ && access.kind == AccessKind::write;
   remember(page, Wide{access, sectors}, kind);
 }
 
@@ -679,8 +670,7 @@ bool Shadow::check(const Context& context, const Access& earlier, const Access& 
       return later.writes();
     }
     const bool would_be = context.knowledge->narrow.covers(earlier.timeline, earlier.lanes_of(common), earlier.time);
-    const bool equal =
-        later.unchanged && later.kind == AccessKind::write && earlier.kind == AccessKind::write && !earlier.hides_read;
+    const bool equal = later.unchanged && later.kind == AccessKind::write && earlier.kind == AccessKind::write;
     report(would_be ? Conflict::scope : equal ? Conflict::equal_writes : Conflict::race);
     return later.writes();
   }

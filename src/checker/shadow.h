@@ -53,8 +53,6 @@ struct Access {
   ProxyKind proxy{};
   bool read_only = false;  ///< through the non-coherent path
   bool unchanged = false;  ///< a store of what the bytes hold already
-  /// A write in whose place an earlier read or update was forgotten: equal values excuse it from nothing.
-  bool hides_read = false;
   /// Of copies and wgmma operands: how the tile lies in shared memory; 0: not said.
   uint8_t layout = 0;
   /// Lane of byte b: first_lane + (b >> lane_shift); kEveryLane: all `lanes` touch all bytes.
@@ -195,9 +193,6 @@ class Shadow {
   /// Compares with all that one sector remembers for itself, and drops what needs no longer be kept.
   void visit_sector(const Context& context, const Access& access, Sector& sector, uint64_t kind, uint64_t address,
                     Step step);
-  void note_hidden(const Access& earlier) {
-    hides_read_ = hides_read_ || earlier.kind != AccessKind::write || earlier.hides_read;
-  }
   /// Returns true if `earlier` needs no longer be kept for the bytes that both touch.
   bool check(const Context& context, const Access& earlier, const Access& later, uint64_t address, bool silent);
   bool ordered(const Context& context, const Access& earlier, const Access& later, uint32_t bytes) const;
@@ -226,7 +221,6 @@ class Shadow {
   Page* last_page_ = nullptr;
   std::unordered_map<uint64_t, Region> regions_;
   size_t overflow_bytes_ = 0;
-  bool hides_read_ = false;  ///< the access at hand has replaced a read
   size_t crowd_;
 };
 

@@ -391,10 +391,6 @@ constexpr Case kCases[] = {
                 "  cvta.shared.u64 %rd2, %rd2;\n  mul.wide.u32 %rd1, %r2, 4;\n  add.u64 %rd1, %rd1, %rd0;\n"
                 "  selp.u64 %rd3, %rd2, %rd1, %q0;\n  st.u32 [%rd3], %r6;\n",
      false, true},
-    {"an equal write after another thread's read and write",
-     OWN_GLOBAL "  ld.global.u32 %r8, [%rd1];\n  add.u32 %r8, %r8, 1;\n  st.global.u32 [%rd1], %r8;\n"
-                "  setp.eq.u32 %q0, %r6, 64;\n  @%q0 st.global.u32 [%rd0], %r8;\n",
-     false, true},
     {"tail guard", OWN_GLOBAL "  setp.ge.u32 %q0, %r6, 77;\n  @%q0 exit;\n  st.global.u32 [%rd1], %r2;\n", true, false},
 };
 

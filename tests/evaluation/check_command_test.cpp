@@ -60,8 +60,12 @@ TEST_P(NumericFaults, AreExplained) {
   const Checked result = check("numeric_faults.cu", 64 + GetParam().mode);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.report["verdict"], "hazardous");
-  ASSERT_EQ(result.rules(), std::vector<std::string>{GetParam().rule}) << result.report.dump(2);
-  const base::Json& finding = result.report["findings"][0];
+  std::vector<std::string> expected{GetParam().rule};
+  // What it adds to its result is memory that nobody wrote.
+  constexpr int kReadsOutput = 17;
+  if (GetParam().mode == kReadsOutput) expected.insert(expected.begin(), "memory.uninitialised");
+  ASSERT_EQ(result.rules(), expected) << result.report.dump(2);
+  const base::Json& finding = result.report["findings"].back();
   EXPECT_EQ(finding["severity"], "error");
   EXPECT_EQ(finding["output"], "C");
   EXPECT_NE(finding["kernel"].get<std::string>().find("gemm"), std::string::npos);
@@ -70,7 +74,7 @@ TEST_P(NumericFaults, AreExplained) {
   EXPECT_NE(message.find("64x64 cells have wrong elements"), std::string::npos) << message;
   EXPECT_FALSE(fix.empty());
   EXPECT_EQ(fix.find('\n'), std::string::npos);
-  EXPECT_FALSE(finding.contains("follows_from"));
+  EXPECT_EQ(finding.contains("follows_from"), GetParam().mode == kReadsOutput);
 }
 
 constexpr NumericFault kNumericFaults[] = {

@@ -1,5 +1,10 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "base/files.h"
 #include "evaluator_fixture.h"
@@ -96,6 +101,25 @@ TEST(HostFaults, FilesCannotBeChanged) {
   EXPECT_FALSE(std::filesystem::exists(folder->path() / "new"));
 }
 
+/// Whether a process descends from another run of these tests: they may run at the same time, with the same candidate.
+bool belongs_to_another_test(int process) {
+  std::error_code ignored;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", ignored).filename();
+  for (int depth = 0; process > 1 && depth < 32; ++depth) {
+    const auto stat = base::read_file("/proc/" + std::to_string(process) + "/stat");
+    if (!stat) return false;
+    // "PID (NAME) STATE PARENT ...", and the name may hold anything.
+    int parent = 0;
+    if (std::sscanf(stat->c_str() + std::min(stat->rfind(')'), stat->size() - 1), ") %*c %d", &parent) != 1)
+      return false;
+    if (parent != getpid() &&
+        std::filesystem::read_symlink("/proc/" + std::to_string(parent) + "/exe", ignored).filename() == own)
+      return true;
+    process = parent;
+  }
+  return false;
+}
+
 TEST(HostFaults, NoProcessOutlivesTheCall) {
   const auto started = std::chrono::steady_clock::now();
   const Evaluation result = run(17);
@@ -110,6 +134,7 @@ TEST(HostFaults, NoProcessOutlivesTheCall) {
     const auto status = base::read_file(entry.path() / "stat");
     const auto arguments = base::read_file(entry.path() / "cmdline");
     const bool ours = arguments && arguments->find(result.artifact_id) != std::string::npos;
+    if (ours && belongs_to_another_test(std::atoi(entry.path().filename().c_str()))) continue;
     EXPECT_FALSE(ours) << "left behind: " << (status ? *status : "");
   }
 }

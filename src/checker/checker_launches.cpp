@@ -90,6 +90,7 @@ std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned worke
 
 bool Checker::State::join(const std::vector<std::unique_ptr<State>>& workers) {
   std::vector<const Shadow*> shadows;
+  shadows.reserve(workers.size());
   for (const auto& worker : workers) shadows.push_back(worker->global_.get());
   if (Shadow::may_conflict(shadows)) return false;
   for (const auto& worker : workers) {

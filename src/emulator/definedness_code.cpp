@@ -13,7 +13,6 @@ using ptx::Op;
 using ptx::Operand;
 using ptx::OperandKind;
 using ptx::StateSpace;
-using ptx::Type;
 
 bool defines_first(const Instruction& instruction) {
   if (instruction.form == nullptr || instruction.operands.empty()) return false;

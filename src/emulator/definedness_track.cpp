@@ -10,7 +10,6 @@ using ptx::Mod;
 using ptx::Op;
 using ptx::Operand;
 using ptx::OperandKind;
-using ptx::StateSpace;
 using ptx::Type;
 
 namespace {

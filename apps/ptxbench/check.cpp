@@ -31,6 +31,7 @@ namespace {
 using check::CheckFinding;
 using check::CheckReport;
 using check::PolicyRun;
+using check::RunOutcome;
 using check::Watch;
 using emulator::CompletionPolicy;
 using emulator::DefinednessMode;
@@ -129,37 +130,6 @@ Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& run
   });
 }
 
-/// Each of `runs`, and once more where values were read that nobody wrote: to follow them to where they matter.
-/// `once(run, definedness)` says what is left to do.
-struct Outcome {
-  bool repeat = false;  ///< to follow values that nobody wrote
-  bool last = false;    ///< other policies would show the same
-  bool again = false;   ///< the run said too little and was not added to the report
-};
-Result<void> run_all(const std::vector<PolicyRun>& runs, const auto& once) {
-  for (const PolicyRun& run : runs) {
-    Result<Outcome> outcome = once(run, DefinednessMode::watch);
-    if (outcome && outcome->again) outcome = once(run, DefinednessMode::watch);
-    if (!outcome) return tl::unexpected<Error>(outcome.error());
-    if (outcome->repeat) {
-      if (const Result<Outcome> tracked = once(run, DefinednessMode::track); !tracked)
-        return tl::unexpected<Error>(tracked.error());
-    }
-    if (outcome->last) break;
-  }
-  return {};
-}
-
-Outcome finish(Watch& watch, DefinednessMode definedness, CheckReport& report) {
-  if (definedness == DefinednessMode::track) {
-    watch.finish_tracking(report);
-    return {};
-  }
-  const Outcome outcome{watch.needs_tracking(), watch.same_under_all_policies(), false};
-  watch.finish(report, true);
-  return outcome;
-}
-
 // --- any CUDA program
 
 Result<void> check_program(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
@@ -170,7 +140,7 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
   const auto info = cuda_shim::check_program(*program);
   if (!info) return tl::unexpected<Error>(info.error());
   bool first = true, accept_proofs = true;
-  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
+  return check::run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<RunOutcome> {
     const auto output = std::make_shared<cuda_shim::DeviceOutput>();
     auto watch = start(
         options, run, definedness, [output](std::string_view text) { output->append(text); }, accept_proofs);
@@ -208,11 +178,11 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
     }
     if (accept_proofs && definedness == DefinednessMode::watch && (*watch)->checker().needs_watching()) {
       accept_proofs = false;
-      return Outcome{false, false, true};
+      return RunOutcome{false, false, true};
     }
     if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
-    return finish(**watch, definedness, report);
+    return check::finish_run(**watch, definedness, report);
   });
 }
 
@@ -239,7 +209,7 @@ CheckFinding from_evaluation(const evaluation::Finding& found) {
 Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>& runs, const std::string& source,
                            const std::vector<problem::Problem>& problems, evaluation::Evaluator& evaluator,
                            CheckReport& report) {
-  return run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<Outcome> {
+  return check::run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<RunOutcome> {
     auto watch = start(options, run, definedness, [](std::string_view) {});
     if (!watch) return tl::unexpected<Error>(watch.error());
     evaluation::EvaluateOptions evaluate;
@@ -260,7 +230,7 @@ Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>&
       if (done.execute == evaluation::Status::unknown) (*watch)->add_unknown(done.reason);
     }
     // Nor is there more to see under other policies if it does not compile.
-    return finish(**watch, definedness, report);
+    return check::finish_run(**watch, definedness, report);
   });
 }
 

@@ -51,14 +51,8 @@ bool launch_all(Watch& watch, const launch::PreparedLaunch& prepared) {
   return true;
 }
 
-/// What is left to do after a run.
-struct Outcome {
-  bool repeat = false;  ///< to follow values that nobody wrote
-  bool last = false;    ///< other policies would show the same
-};
-
-Result<Outcome> run_once(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
-                         emulator::CompletionPolicy policy, const CheckOptions& options, CheckReport& report) {
+Result<RunOutcome> run_once(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
+                            emulator::CompletionPolicy policy, const CheckOptions& options, CheckReport& report) {
   const bool tracking = options.definedness == emulator::DefinednessMode::track;
   auto watch = Watch::start(options, policy, {});
   if (!watch) return tl::unexpected<Error>(watch.error());
@@ -85,32 +79,45 @@ Result<Outcome> run_once(std::string_view ptx, const std::string& name, const la
       if (!tracking) (*watch)->add(std::move(finding));
     }
   }
-  if (tracking) {
-    (*watch)->finish_tracking(report);
-    return Outcome{};
-  }
-  const Outcome outcome{(*watch)->needs_tracking(), (*watch)->same_under_all_policies()};
-  (*watch)->finish(report, true);
-  return outcome;
+  return finish_run(**watch, options.definedness, report);
 }
 
 }  // namespace
 
-Result<void> check_launch(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
-                          const std::vector<PolicyRun>& runs, const CheckOptions& options, CheckReport& report) {
+Result<void> run_all(const std::vector<PolicyRun>& runs,
+                     const std::function<Result<RunOutcome>(const PolicyRun&, emulator::DefinednessMode)>& once) {
+  using emulator::DefinednessMode;
   for (const PolicyRun& run : runs) {
-    CheckOptions with_seed = options;
-    with_seed.seed = run.seed;
-    const auto outcome = run_once(ptx, name, description, run.policy, with_seed, report);
+    Result<RunOutcome> outcome = once(run, DefinednessMode::watch);
+    if (outcome && outcome->again) outcome = once(run, DefinednessMode::watch);
     if (!outcome) return tl::unexpected<Error>(outcome.error());
     if (outcome->repeat) {
-      with_seed.definedness = emulator::DefinednessMode::track;
-      if (auto tracked = run_once(ptx, name, description, run.policy, with_seed, report); !tracked)
+      if (const Result<RunOutcome> tracked = once(run, DefinednessMode::track); !tracked)
         return tl::unexpected<Error>(tracked.error());
     }
     if (outcome->last) break;
   }
   return {};
+}
+
+RunOutcome finish_run(Watch& watch, emulator::DefinednessMode definedness, CheckReport& report) {
+  if (definedness == emulator::DefinednessMode::track) {
+    watch.finish_tracking(report);
+    return {};
+  }
+  const RunOutcome outcome{watch.needs_tracking(), watch.same_under_all_policies(), false};
+  watch.finish(report, true);
+  return outcome;
+}
+
+Result<void> check_launch(std::string_view ptx, const std::string& name, const launch::LaunchDescription& description,
+                          const std::vector<PolicyRun>& runs, const CheckOptions& options, CheckReport& report) {
+  return run_all(runs, [&](const PolicyRun& run, emulator::DefinednessMode definedness) {
+    CheckOptions of_run = options;
+    of_run.seed = run.seed;
+    of_run.definedness = definedness;
+    return run_once(ptx, name, description, run.policy, of_run, report);
+  });
 }
 
 }  // namespace ptxbench::check

@@ -56,7 +56,7 @@ std::string_view to_string(checker::Severity severity);
 struct CheckReport {
   static constexpr std::string_view kSchema = "ptxbench.check/1";
 
-  /// Rules of docs/hazards.md that are not implemented: "clean" says nothing about them, and every report names them.
+  /// Rules of docs/hazards.md about which "clean" would say nothing; every report names them. There are none.
   static constexpr std::array<std::string_view, 0> kRulesNotChecked{};
 
   std::vector<CheckFinding> findings;  ///< most causal first

@@ -554,7 +554,7 @@ TEST(Workers, ConflictsBetweenThemAreFound) {
                           [](const std::string& rule) { return rule.starts_with("race.global"); }));
 }
 
-TEST(Workers, DoNotSharePrintingOrWhatAtomicsOrder) {
+TEST(Workers, DoNotShareWhatGlobalAtomicsOrder) {
   const Outcome atomics = run(kernel("  red.global.add.u32 [%rd0], 1;\n"), kWorkers);
   EXPECT_EQ(atomics.shared, 0u);
   const Outcome shared_atomics = run(kernel("  red.shared.add.u32 [tile], 1;\n"), kWorkers);

@@ -17,6 +17,7 @@ class Runner {
  public:
   Runner(Launch& launch, const std::vector<uint32_t>& indices, unsigned threads, uint32_t resident, bool proving)
       : launch_(launch), indices_(indices), active_(threads), resident_limit_(resident) {
+    touch_bytes_ = kTouchBytes / std::max(1u, threads);
     // Where what workers did is compared afterwards, neighbours should be one worker's: they touch the same pages.
     if (threads > 1 && (proving || launch.observer != nullptr))
       batch_clusters_ = std::clamp<uint64_t>(total() / (uint64_t{threads} * 8), 1, 64);
@@ -84,7 +85,7 @@ class Runner {
         }
         if (status == ClusterStatus::finished) {
           account(**it);
-          if (touches != nullptr && !(touches->shared.close(0) && touches->global.memory() <= kTouchBytes)) {
+          if (touches != nullptr && !(touches->shared.close(0) && touches->global.memory() <= touch_bytes_)) {
             give_up_proof();
           }
           spare.push_back(std::move(*it));
@@ -113,8 +114,8 @@ class Runner {
     changed_.notify_all();
   }
 
-  /// Shadow of global memory that one worker may fill before the proof is given up.
-  static constexpr size_t kTouchBytes = size_t{2} << 30;
+  /// Shadow of global memory that all workers together may fill before the proof is given up.
+  static constexpr size_t kTouchBytes = size_t{4} << 30;
   void give_up_proof() {
     launch_.unproven.store(true);
     launch_.stopped.store(true);
@@ -213,6 +214,7 @@ class Runner {
   std::atomic<uint64_t> epoch_{0}, next_{0};
   std::atomic<uint32_t> in_flight_{0};
   uint64_t batch_clusters_ = 1;
+  size_t touch_bytes_ = 0;  ///< one worker's part of kTouchBytes
   uint32_t resident_limit_;
   uint32_t fault_cluster_ = 0;
   LaunchTotals totals_;

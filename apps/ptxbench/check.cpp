@@ -305,9 +305,11 @@ Result<ExitCode> run(const Options& options) {
   if (options.json == "-" && options.sarif == "-")
     return input_error("--json - and --sarif - cannot both have the output");
   CheckReport report;
-  const auto done = !options.program.empty() ? check_program(options, *runs, report)
-                    : is_ptx                 ? check_ptx(options, *runs, report)
-                                             : check_candidate(options, *runs, report);
+  Options comparing = options;
+  if (runs->size() > 1) comparing.check.traces = std::make_shared<emulator::TraceStore>();
+  const auto done = !options.program.empty() ? check_program(comparing, *runs, report)
+                    : is_ptx                 ? check_ptx(comparing, *runs, report)
+                                             : check_candidate(comparing, *runs, report);
   if (!done) return tl::unexpected<Error>(done.error());
   report.sort();
   if (!options.suppressions.empty()) {

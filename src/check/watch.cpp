@@ -52,6 +52,7 @@ Result<std::unique_ptr<Watch>> Watch::start(const CheckOptions& options, emulato
   device_options.definedness = options.definedness;
   device_options.print = std::move(print);
   device_options.instruction_budget = options.instruction_budget;
+  device_options.traces = options.traces;
   auto device = emulator::Device::create(std::move(device_options));
   if (!device) return tl::unexpected<Error>(device.error());
   watch->device_ = std::move(*device);

@@ -7,6 +7,7 @@
 #include "check/check_report.h"
 #include "checker/checker.h"
 #include "emulator/device.h"
+#include "emulator/launch_trace.h"
 
 namespace ptxbench::check {
 
@@ -18,6 +19,8 @@ struct CheckOptions {
   emulator::DefinednessMode definedness = emulator::DefinednessMode::watch;
   bool accept_proofs = true;  ///< else every kernel is watched, for runs in which Checker::needs_watching()
   uint64_t instruction_budget = 5'000'000'000;  ///< warp instructions per launch
+  /// What runs of the same program under several policies share (DeviceOptions::traces); null: each is watched.
+  std::shared_ptr<emulator::TraceStore> traces;
 };
 
 /// A device under the checker's eyes, for one run under one completion policy. The caller loads and launches; what is

@@ -74,6 +74,13 @@ struct WgmmaRegisters {
   std::vector<uint32_t> given[2];                 ///< the same as the instruction lists them
 };
 
+/// What the threads that arrived at a barrier hand on, by phase.
+struct BarrierArrivals {
+  Knowledge knowledge;
+  Released released;
+};
+using BarrierPhases = std::map<uint64_t, BarrierArrivals>;
+
 /// A wgmma of one warp between issue and wait.
 struct RegistersInFlight {
   uint64_t group = 0;
@@ -185,8 +192,8 @@ struct CtaEnd {
 struct Cluster {
   uint32_t index = 0;
   std::vector<WarpThreads> warps;
-  std::map<std::pair<uint32_t, uint32_t>, std::map<uint64_t, Knowledge>> barriers;  ///< (CTA, id) -> phase -> arrivals
-  std::map<uint64_t, Knowledge> cluster_arrivals;
+  std::map<std::pair<uint32_t, uint32_t>, BarrierPhases> barriers;  ///< by CTA and id
+  BarrierPhases cluster_arrivals;
   std::map<uint64_t, Mbarrier> mbarriers;
   std::unordered_map<uint64_t, std::vector<uint32_t>> operations;  ///< event id -> numbers in the operation table
   std::map<uint32_t, Timeline> cp_async, bulk_reads, bulk_writes;  ///< by warp

@@ -65,14 +65,18 @@ void Checker::State::barrier(const emulator::BarrierEvent& event) {
       only_inits.inits = news.inits;
       news = std::move(only_inits);
     }
-    phases[event.generation].join(news);
+    BarrierArrivals& arrivals = phases[event.generation];
+    arrivals.knowledge.join(news);
+    // Accepted practice: each thread fences, all meet, and one of them signals for all.
+    if (event.semantics != Semantics::relaxed) arrivals.released.join(warp.released(lanes));
     return;
   }
   if (event.action != BarrierAction::wait_end || event.generation == 0) return;
   const auto found = phases.find(event.generation - 1);
   if (found != phases.end()) {
     const bool met = event.semantics != Semantics::relaxed && event.kind == BarrierKind::cta;
-    warp.acquire(lanes, found->second, met);
+    warp.acquire(lanes, found->second.knowledge, met);
+    warp.take_over(lanes, found->second.released);
   }
   // Nobody can come back to a phase before the last two.
   while (!phases.empty() && phases.begin()->first + 2 < event.generation) phases.erase(phases.begin());
@@ -206,31 +210,33 @@ void Checker::State::publish_locations(Cluster& cluster, const emulator::AccessE
     // Only read-modify-write operations continue what earlier releases handed on.
     if (found != locations.end() && !atomic) found->second.clear();
     if (reach == Reach::none) continue;
-    Release release;
-    release.position = position;
-    release.reach = reach;
-    if (released) {
-      release.knowledge = *released;
-    } else {
-      bool fenced = false;
-      warp.for_each_class(1u << lane, [&](LaneClass& one) {
-        if (!one.released) return;
-        fenced = true;
-        release.knowledge = *one.released;
-        release.reach = std::min(reach, one.released_reach);
-      });
-      if (!fenced) continue;
-    }
     std::vector<Release>& releases = locations[key];
-    const auto same = std::find_if(releases.begin(), releases.end(), [&](const Release& other) {
-      return other.reach == release.reach && other.position.cluster == position.cluster &&
-             other.position.cta == position.cta;
-    });
-    if (same != releases.end()) {
-      same->knowledge.join(release.knowledge);
-    } else {
-      releases.push_back(std::move(release));
+    const auto hand_on = [&](const Knowledge& knowledge, Reach as_far_as) {
+      const auto same = std::find_if(releases.begin(), releases.end(), [&](const Release& other) {
+        return other.reach == as_far_as && other.position.cluster == position.cluster &&
+               other.position.cta == position.cta;
+      });
+      if (same != releases.end()) {
+        same->knowledge.join(knowledge);
+      } else {
+        releases.push_back({knowledge, as_far_as, position});
+      }
+    };
+    if (released) {
+      hand_on(*released, reach);
+      continue;
     }
+    warp.for_each_class(1u << lane, [&](LaneClass& one) {
+      // What a fence of the full reach covers, every nearer one covers as well.
+      const Knowledge* farther = nullptr;
+      for (const Reach level : {Reach::gpu, Reach::cluster, Reach::cta}) {
+        const Knowledge* ready = level <= reach ? one.released.within(level) : nullptr;
+        if (ready == nullptr || (farther != nullptr && farther->seen.same_as(ready->seen))) continue;
+        hand_on(*ready, level);
+        farther = ready;
+      }
+    });
+    if (releases.empty()) locations.erase(key);
   }
 }
 

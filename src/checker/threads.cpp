@@ -2,8 +2,25 @@
 
 namespace ptxbench::checker {
 
+void Released::fence(const Knowledge& knowledge, Reach reach) {
+  for (auto level = static_cast<size_t>(Reach::cta); level <= static_cast<size_t>(reach); ++level)
+    levels_[level] = knowledge;
+}
+
+void Released::join(const Released& other) {
+  for (size_t level = 0; level < levels_.size(); ++level) {
+    const auto& theirs = other.levels_[level];
+    if (!theirs) continue;
+    if (levels_[level]) {
+      levels_[level]->join(*theirs);
+    } else {
+      levels_[level] = theirs;
+    }
+  }
+}
+
 WarpThreads::WarpThreads(Timeline timeline, uint32_t live, const Knowledge& initial) : timeline_(timeline) {
-  classes_.push_back({live, initial, std::nullopt, Reach::none, std::nullopt});
+  classes_.push_back({live, initial, {}, std::nullopt});
 }
 
 void WarpThreads::split(uint32_t lanes) {
@@ -66,14 +83,7 @@ void WarpThreads::acquire(uint32_t lanes, const Knowledge& news, bool together) 
     LaneClass& target = classes_[home];
     target.lanes |= one.lanes;
     target.knowledge.join(one.knowledge);
-    if (one.released) {
-      if (target.released) {
-        target.released->join(*one.released);
-      } else {
-        target.released = std::move(one.released);
-        target.released_reach = one.released_reach;
-      }
-    }
+    target.released.join(one.released);
     if (one.observed) {
       if (target.observed) {
         target.observed->join(*one.observed);
@@ -110,11 +120,24 @@ void WarpThreads::fence(uint32_t lanes, Reach reach) {
       one.knowledge.join(*one.observed);
       one.observed.reset();
     }
-    one.released = one.knowledge;
-    one.released->seen.advance(timeline_, one.lanes, now_);
-    one.released_reach = reach;
+    Knowledge ready = one.knowledge;
+    ready.seen.advance(timeline_, one.lanes, now_);
+    one.released.fence(ready, reach);
   });
   ++now_;
+}
+
+Released WarpThreads::released(uint32_t lanes) const {
+  Released all;
+  for (const LaneClass& one : classes_) {
+    if ((one.lanes & lanes) != 0) all.join(one.released);
+  }
+  return all;
+}
+
+void WarpThreads::take_over(uint32_t lanes, const Released& released) {
+  if (released.empty()) return;
+  for_each_class(lanes, [&](LaneClass& one) { one.released.join(released); });
 }
 
 }  // namespace ptxbench::checker

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -9,13 +10,27 @@
 /// What the threads of a warp know.
 namespace ptxbench::checker {
 
+/// What fences made ready for the strong writes that follow them, for each distance that those may reach.
+class Released {
+ public:
+  void fence(const Knowledge& knowledge, Reach reach);
+  void join(const Released& other);
+  /// Null: no fence of that reach, or a farther one, was executed.
+  const Knowledge* within(Reach reach) const {
+    const auto& known = levels_[static_cast<size_t>(reach)];
+    return known ? &*known : nullptr;
+  }
+  bool empty() const { return !levels_[static_cast<size_t>(Reach::cta)]; }
+
+ private:
+  std::array<std::optional<Knowledge>, 4> levels_;  ///< by reach
+};
+
 /// Lanes that have seen the same. A lane's own accesses are not in `knowledge`: program order covers them.
 struct LaneClass {
   uint32_t lanes = 0;
   Knowledge knowledge;
-  /// What a strong write publishes that follows a fence, and how far the fence reaches.
-  std::optional<Knowledge> released;
-  Reach released_reach = Reach::none;
+  Released released;
   /// What strong reads have brought that no fence has made effective yet.
   std::optional<Knowledge> observed;
 };
@@ -63,6 +78,10 @@ class WarpThreads {
   void fence_proxy(uint32_t lanes, bool shared, bool global);
   /// A memory fence of `lanes` that reaches `reach`.
   void fence(uint32_t lanes, Reach reach);
+  /// What fences of `lanes` have made ready.
+  Released released(uint32_t lanes) const;
+  /// `lanes` have met threads whose fences made this ready.
+  void take_over(uint32_t lanes, const Released& released);
 
  private:
   void split(uint32_t lanes);

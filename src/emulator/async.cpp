@@ -9,7 +9,7 @@ namespace ptxbench::emulator {
 void AsyncEngine::reset(bool eager, bool random, uint64_t seed) {
   eager_ = eager;
   random_ = random;
-  generator_.seed(seed);
+  if (random) generator_.seed(seed);  // costs more than a small block does
   pending_.clear();
   mbarriers.clear();
   last_id_ = 0;

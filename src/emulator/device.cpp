@@ -12,7 +12,9 @@
 #include "emulator/definedness.h"
 #include "emulator/isa/system.h"
 #include "emulator/launch.h"
+#include "emulator/launch_trace.h"
 #include "emulator/loader.h"
+#include "emulator/result_flow.h"
 #include "emulator/write_saver.h"
 #include "ptx/parser.h"
 #include "ptx/printer.h"
@@ -81,7 +83,7 @@ class Device::State {
     return it == programs.end() ? nullptr : it->second;
   }
 
-  using RunLaunch = std::function<void(unsigned threads, bool proving)>;
+  using RunLaunch = std::function<const LaunchTotals&(unsigned threads, bool proving)>;
 
   /// After a run that was for nothing: memory is as it was, and the launch can begin again.
   static void take_back(Launch& launch) {
@@ -129,14 +131,85 @@ class Device::State {
     Observer* observer = launch.observer;
     if (habits.depends_on_order || launch.clusters < 2 || options.threads < 2) return false;
     if (!observer->accepts_workers(event, options.threads)) return false;
-    WriteSaver saver(*observer, *memory, launch.undo);
+    const bool remembers = options.traces != nullptr && (definedness == nullptr || !definedness->met());
+    TraceObserver tracer(observer, event, launch.clusters, options.threads);
+    WriteSaver saver(remembers ? static_cast<Observer&>(tracer) : *observer, *memory, launch.undo);
     launch.observer = &saver;
-    run(options.threads, false);
+    const LaunchTotals& totals = run(options.threads, false);
     launch.observer = observer;
     const bool whole = !launch.stopped || request.stop.stop_requested();
-    if (observer->on_workers_end(event) && whole) return true;
+    if (observer->on_workers_end(event) && whole) {
+      if (remembers && !launch.stopped && (definedness == nullptr || !definedness->met()))
+        remember(launch, request, tracer, event, totals);
+      return true;
+    }
     take_back(launch);
     return false;
+  }
+
+  /// Nothing was found in the launch that has just ended: other policies may be compared with it.
+  void remember(const Launch& launch, const LaunchRequest& request, TraceObserver& tracer, const LaunchEvent& event,
+                const LaunchTotals& totals) const {
+    // Below this many multiply-adds computing them is cheaper than keeping what they lead to.
+    constexpr uint64_t kManyProducts = 2'000'000'000;
+    constexpr uint64_t kMostMemory = uint64_t{4} << 30;
+    LaunchTrace trace;
+    if (!tracer.finish(trace)) return;
+    trace.shape = digest_shape(event, request.function.function, request.sample);
+    if (totals.tensor_core_macs + totals.legacy_mma_macs >= kManyProducts && live_bytes(*memory) <= kMostMemory &&
+        !tensor_results_decide(*launch.program, launch.kernel->index)) {
+      std::vector<uint64_t> pages = launch.undo.saved();
+      const size_t bytes = pages.size() * UndoLog::kPageBytes;
+      if (trace.memory() + bytes + pages.size() * sizeof(uint64_t) <= options.traces->room()) {
+        trace.has_results = true;
+        trace.before = digest_memory(*memory, &launch.undo);
+        trace.contents.resize(bytes);
+        for (size_t i = 0; i < pages.size(); ++i) {
+          std::memcpy(trace.contents.data() + i * UndoLog::kPageBytes, host_pointer(pages[i] * UndoLog::kPageBytes),
+                      UndoLog::kPageBytes);
+        }
+        trace.pages = std::move(pages);
+      }
+    }
+    options.traces->keep(launch.id, std::move(trace));
+  }
+
+  /// Runs a launch of which an earlier run under another policy is known, and sees whether its threads do the same
+  /// again. False: they do not, or nothing is known; nothing has happened yet.
+  bool retrace(Launch& launch, Program& program, const LaunchRequest& request, const LaunchEvent& event,
+               const RunLaunch& run) const {
+    if (options.traces == nullptr || (definedness != nullptr && definedness->met())) return false;
+    const auto known = options.traces->find(launch.id, digest_shape(event, request.function.function, request.sample));
+    Observer* observer = launch.observer;
+    if (known == nullptr || !observer->accepts_proof(event)) return false;
+    const FunctionCode* kernel = launch.kernel;
+    TraceObserver tracer(nullptr, event, launch.clusters, options.threads);
+    WriteSaver saver(tracer, *memory, launch.undo);
+    launch.skips_products = known->has_results && known->before == digest_memory(*memory, nullptr);
+    launch.program = &retracing_program(program);
+    launch.kernel = launch.program->functions[kernel->index].get();
+    launch.definedness = nullptr;
+    launch.observer = &saver;
+    run(options.threads, false);
+    const bool skipped = std::exchange(launch.skips_products, false);
+    launch.program = &program;
+    launch.kernel = kernel;
+    launch.definedness = definedness.get();
+    launch.observer = observer;
+    LaunchTrace trace;
+    if (launch.stopped || !tracer.finish(trace) || trace.clusters != known->clusters) {
+      take_back(launch);
+      return false;
+    }
+    for (size_t i = 0; skipped && i < known->pages.size(); ++i) {
+      std::memcpy(host_pointer(known->pages[i] * UndoLog::kPageBytes), known->contents.data() + i * UndoLog::kPageBytes,
+                  UndoLog::kPageBytes);
+    }
+    if (definedness != nullptr) {
+      for (const ByteRange& range : known->written) definedness->host_wrote(range.address, range.bytes);
+    }
+    observer->on_proved(event, known->written);
+    return true;
   }
 
   static CodePlace describe(const Program& program, Site site) {
@@ -464,9 +537,10 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   const uint32_t resident =
       std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
   LaunchTotals totals;
-  const auto run = [&](unsigned workers, bool proving) {
+  const auto run = [&](unsigned workers, bool proving) -> const LaunchTotals& {
     const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
     totals = run_clusters(launch, request.sample, workers, resident, proving);
+    return totals;
   };
   bool done = false;
   if (launch.definedness != nullptr && launch.definedness->tracking()) {
@@ -476,7 +550,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
     const KernelHabits habits = habits_of(*program, request.function.function);
     // What a host process sees of shared pages, or reads of what a kernel prints, cannot be taken back.
     if (!launch.host_can_write && !habits.prints) {
-      done = state_->prove(launch, *program, habits, request, event, run) ||
+      done = state_->retrace(launch, *program, request, event, run) ||
+             state_->prove(launch, *program, habits, request, event, run) ||
              state_->watch_on_all_threads(launch, habits, request, event, run);
     }
     if (!done) run(1, false);

@@ -22,6 +22,8 @@ struct Module;
 
 namespace ptxbench::emulator {
 
+class TraceStore;
+
 /// When asynchronous operations take effect (docs/memory-model.md). All three are legal executions.
 enum class CompletionPolicy : uint8_t { eager, lazy, random };
 
@@ -43,6 +45,9 @@ struct DeviceOptions {
   bool exact_tensor_cores = false;
   Observer* observer = nullptr;  ///< not owned
   DefinednessMode definedness = DefinednessMode::off;
+  /// Runs of one program under several policies share it: launches that were watched in the first one, and in which
+  /// nothing was found, need only be compared with it afterwards (launch_trace.h). Null: every run is watched.
+  std::shared_ptr<TraceStore> traces;
   std::function<void(std::string_view)> print;  ///< device printf; default: standard output
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <stdexcept>
 
@@ -179,37 +180,55 @@ Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module>
   return program;
 }
 
+namespace {
+
+/// The same module decoded in another way; `kind` says how, before anything is decoded.
+std::unique_ptr<Program> twin_of(const Program& program, const std::function<void(Program&)>& kind) {
+  auto twin = std::make_unique<Program>();
+  twin->id = program.id;
+  twin->exact_tensor_cores = program.exact_tensor_cores;
+  twin->name = program.name;
+  twin->module = program.module;
+  twin->variable_address = program.variable_address;
+  twin->shared_variables = program.shared_variables;
+  twin->function_shared = program.function_shared;
+  kind(*twin);
+  for (const auto& code : program.functions) {
+    twin->functions.push_back(nullptr);
+    if (code == nullptr) continue;
+    auto copy = std::make_unique<FunctionCode>();
+    copy->index = code->index;
+    copy->source = code->source;
+    copy->site_base = code->site_base;
+    copy->local_offset = code->local_offset;
+    copy->local_bytes = code->local_bytes;
+    copy->parameter_offset = code->parameter_offset;
+    copy->parameter_bytes = code->parameter_bytes;
+    twin->functions.back() = std::move(copy);
+  }
+  for (auto& code : twin->functions) {
+    if (code != nullptr) Decoder(*twin, *code).run();
+  }
+  return twin;
+}
+
+}  // namespace
+
 const Program& touching_program(Program& program) {
   std::call_once(program.touching_once, [&] {
-    auto twin = std::make_unique<Program>();
-    twin->id = program.id;
-    twin->touching = true;
-    twin->definedness = program.definedness;
-    twin->exact_tensor_cores = program.exact_tensor_cores;
-    twin->name = program.name;
-    twin->module = program.module;
-    twin->variable_address = program.variable_address;
-    twin->shared_variables = program.shared_variables;
-    twin->function_shared = program.function_shared;
-    for (const auto& code : program.functions) {
-      twin->functions.push_back(nullptr);
-      if (code == nullptr) continue;
-      auto copy = std::make_unique<FunctionCode>();
-      copy->index = code->index;
-      copy->source = code->source;
-      copy->site_base = code->site_base;
-      copy->local_offset = code->local_offset;
-      copy->local_bytes = code->local_bytes;
-      copy->parameter_offset = code->parameter_offset;
-      copy->parameter_bytes = code->parameter_bytes;
-      twin->functions.back() = std::move(copy);
-    }
-    for (auto& code : twin->functions) {
-      if (code != nullptr) Decoder(*twin, *code).run();
-    }
-    program.touching_twin = std::move(twin);
+    program.touching_twin = twin_of(program, [&](Program& twin) {
+      twin.touching = true;
+      twin.definedness = program.definedness;
+    });
   });
   return *program.touching_twin;
+}
+
+const Program& retracing_program(Program& program) {
+  std::call_once(program.retracing_once, [&] {
+    program.retracing_twin = twin_of(program, [&](Program& twin) { twin.observed = program.observed; });
+  });
+  return *program.retracing_twin;
 }
 
 SharedLayout layout_shared(const Program& program, uint32_t kernel) {

@@ -18,6 +18,9 @@ Result<std::shared_ptr<Program>> load_program(std::shared_ptr<const ptx::Module>
 /// `program` decoded for launches without an observer whose accesses are recorded in Warp::touches: on first use
 /// (thread safe), and good as long as `program` is. It has the same sites and counters.
 const Program& touching_program(Program& program);
+/// The same for launches whose events are compared with those of an earlier run (launch_trace.h): nothing looks for
+/// undefined values.
+const Program& retracing_program(Program& program);
 
 /// Shared memory of one kernel: offsets (from the CTA's base, reserved KiB included) of every shared variable the
 /// kernel can reach, and the bytes of the static ones.

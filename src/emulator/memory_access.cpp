@@ -406,6 +406,18 @@ void touch_lanes(Warp& warp, const LanePointers& pointers, uint32_t bytes, const
     // In a row that begins in one space all of it lies there: spaces have gaps between them.
     if (apart == 0) return touch_row(warp, pointers.at<std::byte>(0), bytes, op);
     if (different == 0) return touch_one(warp, pointers.at<std::byte>(0), bytes, op);
+    if (kind == TouchKind::read && bytes <= 4) {
+      const auto origin = reinterpret_cast<uint64_t>(warp.cta->shared);
+      uint64_t farthest = 0;
+      for (unsigned lane = 0; lane < kLanes; ++lane) farthest = std::max(farthest, pointers.host[lane] - origin);
+      if (farthest < warp.cta->shared_bytes) {
+        if (warp.definedness != nullptr && warp.cta->definedness->unwritten != 0)
+          note_lanes(warp, pointers, bytes, kind);
+        const auto shift = static_cast<unsigned>(std::countr_zero(bytes));
+        if (!warp.touches->shared.gather(warp.index, pointers.host, origin, shift)) give_up_proof(warp);
+        return;
+      }
+    }
   }
   if (warp.definedness != nullptr) note_lanes(warp, pointers, bytes, kind);
   const uint32_t thread = first_thread(warp);

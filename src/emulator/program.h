@@ -152,6 +152,9 @@ struct Program {
   /// The same program for launches that are proved free of races, see touching_program().
   std::unique_ptr<Program> touching_twin;
   std::once_flag touching_once;
+  /// The same program for launches that repeat another run, see retracing_program().
+  std::unique_ptr<Program> retracing_twin;
+  std::once_flag retracing_once;
 };
 
 }  // namespace ptxbench::emulator

@@ -167,6 +167,32 @@ void SharedTouches::start(uint32_t shared_bytes, unsigned warps) {
   all_.assign(size_t{3} * rows_, 0);
 }
 
+bool SharedTouches::gather(unsigned warp, const uint64_t* hosts, uint64_t origin, unsigned shift) {
+  WarpRows& rows = warps_[warp];
+  if (rows.changes) {
+    bool fine = true;
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      fine = this->lane(warp, lane, static_cast<uint32_t>(hosts[lane] - origin), 1u << shift, TouchKind::read) && fine;
+    return fine;
+  }
+  // There is nothing to compare with before the next barrier: what follows is only to be remembered.
+  uint32_t* __restrict read = words(warp, kRead);
+  uint8_t* __restrict codes = codes_.data() + size_t{warp} * rows_;
+  uint32_t low = rows.low, last = 0;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    const auto offset = static_cast<uint32_t>(hosts[lane] - origin);
+    const uint32_t row = offset / kRowBytes;
+    const uint8_t code = code_of(offset, shift, lane), known = codes[row];
+    codes[row] = known == kNone || known == code ? code : kMixed;
+    read[row] |= 1u << (offset / 4 % 32);
+    low = row < low ? row : low;
+    last = row > last ? row : last;
+  }
+  rows.low = low;
+  rows.high = last >= rows.high ? last + 1 : rows.high;
+  return true;
+}
+
 bool SharedTouches::read_rows(unsigned warp, uint32_t offset, const std::vector<uint32_t>& rows) {
   uint32_t *read = words(warp, kRead), *written = words(warp, kWritten), *atomic = words(warp, kAtomic);
   uint8_t* codes = codes_.data() + size_t{warp} * rows_;
@@ -204,6 +230,7 @@ void SharedTouches::warp_met(unsigned warp) {
   rows.earlier_high = std::max(rows.earlier_high, rows.high);
   rows.low = ~0u;
   rows.high = 0;
+  rows.changes = false;
 }
 
 bool SharedTouches::close(uint32_t exited) {
@@ -261,6 +288,14 @@ void UndoLog::save(uint64_t page) {
   // Somebody is about to write to the page. If it was never touched, reading it first would cost a second page fault.
   __atomic_fetch_or(reinterpret_cast<uint8_t*>(host_pointer(page * kPageBytes)), 0, __ATOMIC_RELAXED);
   std::memcpy(copy->data(), host_pointer(page * kPageBytes), kPageBytes);
+}
+
+std::vector<uint64_t> UndoLog::saved() const {
+  std::vector<uint64_t> numbers;
+  numbers.reserve(pages_.size());
+  for (const auto& [page, copy] : pages_) numbers.push_back(page);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
 }
 
 void UndoLog::restore() {

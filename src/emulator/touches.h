@@ -50,6 +50,9 @@ class SharedTouches {
   bool broadcast(unsigned warp, uint32_t offset, uint32_t bytes, TouchKind kind) {
     return range(warp, offset, bytes, kMixed, kind);
   }
+  /// Lane l of the whole warp reads 1 << shift bytes, at most a word, at the host address hosts[l]; the CTA's shared
+  /// memory starts at `origin`.
+  bool gather(unsigned warp, const uint64_t* hosts, uint64_t origin, unsigned shift);
   /// The whole warp reads rows of 32 words, lane l word l of each, at distances `rows` from `offset`.
   bool read_rows(unsigned warp, uint32_t offset, const std::vector<uint32_t>& rows);
   /// All lanes of the warp have met: none of its earlier accesses races with its own later ones.
@@ -76,6 +79,7 @@ class SharedTouches {
   enum Set : unsigned { kRead, kWritten, kAtomic, kEarlierRead, kEarlierWritten, kEarlierAtomic, kSets };
   struct WarpRows {
     uint32_t low = ~0u, high = 0;                  ///< rows with something in them
+    bool changes = false;                          ///< something was written or updated there
     uint32_t earlier_low = ~0u, earlier_high = 0;  ///< the same of the earlier sets
   };
   uint32_t* words(unsigned warp, Set set) { return words_.data() + (size_t{warp} * kSets + set) * rows_; }
@@ -96,6 +100,7 @@ class SharedTouches {
     const uint32_t low = first / 32, high = last / 32;
     rows.low = low < rows.low ? low : rows.low;
     rows.high = high >= rows.high ? high + 1 : rows.high;
+    rows.changes = rows.changes || kind != TouchKind::read;
     atomics_ = atomics_ || kind == TouchKind::atomic;
     uint32_t *read = words(warp, kRead), *written = words(warp, kWritten), *atomic = words(warp, kAtomic);
     uint8_t* codes = codes_.data() + size_t{warp} * rows_;
@@ -127,6 +132,13 @@ class UndoLog {
   /// Called before anything of the page is written; only the first call of a launch copies it.
   void save(uint64_t page);
   void restore();
+  /// The page as it was, or null if it was not saved. Not while others save.
+  const std::byte* find(uint64_t page) const {
+    const auto found = pages_.find(page);
+    return found == pages_.end() ? nullptr : found->second->data();
+  }
+  /// Numbers of all pages that were saved, in order.
+  std::vector<uint64_t> saved() const;
 
  private:
   static uint64_t new_serial() {

@@ -270,6 +270,7 @@ struct Launch {
   std::atomic<uint64_t> global_progress{0};
   std::atomic<bool> stopped{false};
   std::atomic<bool> unproven{false};  ///< a proof by touches has failed
+  bool skips_products = false;        ///< tensor cores leave their accumulators as they are
   const std::function<void(std::string_view)>* print = nullptr;
   /// Touches are recorded, by host thread; empty if nothing is to be proved.
   std::vector<std::unique_ptr<Touches>> touches;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <random>
 #include <set>
@@ -54,7 +55,18 @@ TEST(SharedTouches, NeverMissAConflict) {
       const auto kind = static_cast<TouchKind>(below(kinds));
       // What threads touch is mostly their warp's own.
       const uint32_t space = below(4) == 0 ? 0 : warp * 256;
-      switch (below(8)) {
+      switch (below(9)) {
+        case 8: {
+          const unsigned shift = below(3);
+          std::array<uint64_t, 32> hosts{};
+          for (unsigned l = 0; l < 32; ++l) {
+            const uint32_t offset = (space + below(256)) >> shift << shift;
+            hosts[l] = 4096 + offset;
+            interval.push_back({warp, l, offset, 1u << shift, TouchKind::read, met[warp]});
+          }
+          fine = touches.gather(warp, hosts.data(), 4096, shift) && fine;
+          break;
+        }
         case 0:
           touches.warp_met(warp);
           ++met[warp];

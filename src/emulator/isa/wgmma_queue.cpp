@@ -43,6 +43,7 @@ WgmmaEngine& engine() {
 }
 
 void run_batch(Warp& warp, const Batch& batch) {
+  if (warp.cluster->launch->skips_products) return;
   std::array<uint32_t*, 128> d{};
   for (size_t i = 0; i < batch.op->d.size(); ++i) d[i] = reinterpret_cast<uint32_t*>(batch.registers + batch.op->d[i]);
   const WgmmaWarp rows{warp.index % 4, d.data(), batch.a.data()};

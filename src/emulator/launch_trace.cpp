@@ -1,0 +1,332 @@
+#include "emulator/launch_trace.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace ptxbench::emulator {
+namespace {
+
+uint64_t mix(uint64_t digest, uint64_t value) { return (std::rotl(digest, 23) ^ value) * 0x9e3779b97f4a7c15ull; }
+
+/// Starts an event's digest with what it is, where, and which lanes execute it together.
+uint64_t start(uint64_t kind, Site site, uint32_t lanes) {
+  return mix(mix(kind, uint64_t{site.program} << 32 | site.instruction), lanes);
+}
+
+enum EventKind : uint64_t {
+  kAccess = 1,
+  kRegisters,
+  kFence,
+  kBarrier,
+  kMbarrier,
+  kCompletion,
+  kIssue,
+  kCommit,
+  kGroupWait,
+  kExit
+};
+
+thread_local unsigned current_worker = 0;
+
+}  // namespace
+
+// --- written bytes
+
+void WrittenBytes::add(uint64_t address, uint64_t bytes) {
+  for (const uint64_t end = address + bytes; address < end;) {
+    const uint64_t number = address / kPageBytes, stop = std::min(end, (number + 1) * kPageBytes);
+    if (number != last_number_) {
+      auto& page = pages_[number];
+      if (page == nullptr) page = std::make_unique<Page>();
+      last_ = page.get();
+      last_number_ = number;
+    }
+    uint64_t first = address % kPageBytes;
+    for (uint64_t count = stop - address; count != 0;) {
+      const uint64_t bit = first % 64, here = std::min<uint64_t>(count, 64 - bit);
+      last_->bits[first / 64] |= (here == 64 ? ~0ull : (1ull << here) - 1) << bit;
+      first += here;
+      count -= here;
+    }
+    address = stop;
+  }
+}
+
+void WrittenBytes::absorb(WrittenBytes&& other) {
+  for (auto& [number, page] : other.pages_) {
+    auto& mine = pages_[number];
+    if (mine == nullptr) {
+      mine = std::move(page);
+      continue;
+    }
+    for (size_t i = 0; i < mine->bits.size(); ++i) mine->bits[i] |= page->bits[i];
+  }
+  other = {};
+  last_number_ = ~0ull;
+}
+
+std::vector<ByteRange> WrittenBytes::ranges() const {
+  std::vector<uint64_t> numbers;
+  numbers.reserve(pages_.size());
+  for (const auto& [number, page] : pages_) numbers.push_back(number);
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<ByteRange> result;
+  const auto add = [&](uint64_t address, uint32_t bytes) {
+    if (!result.empty() && result.back().address + result.back().bytes == address &&
+        result.back().bytes <= (1u << 30)) {
+      result.back().bytes += bytes;
+    } else {
+      result.push_back({address, bytes});
+    }
+  };
+  for (const uint64_t number : numbers) {
+    const Page& page = *pages_.at(number);
+    for (size_t w = 0; w < page.bits.size(); ++w) {
+      for (uint64_t rest = page.bits[w]; rest != 0;) {
+        const auto first = static_cast<unsigned>(std::countr_zero(rest));
+        const auto count = static_cast<unsigned>(std::countr_one(rest >> first));
+        add(number * kPageBytes + w * 64 + first, count);
+        rest = count == 64 ? 0 : rest & ~(((1ull << count) - 1) << first);
+      }
+    }
+  }
+  return result;
+}
+
+// --- store
+
+std::shared_ptr<const LaunchTrace> TraceStore::find(uint64_t launch, uint64_t shape) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = traces_.find(launch);
+  return found == traces_.end() || found->second->shape != shape ? nullptr : found->second;
+}
+
+void TraceStore::keep(uint64_t launch, LaunchTrace trace) {
+  const std::lock_guard lock(mutex_);
+  const size_t bytes = trace.memory();
+  if (bytes > room_) return;
+  if (traces_.emplace(launch, std::make_shared<const LaunchTrace>(std::move(trace))).second) room_ -= bytes;
+}
+
+size_t TraceStore::room() const {
+  const std::lock_guard lock(mutex_);
+  return room_;
+}
+
+// --- observer
+
+TraceObserver::TraceObserver(Observer* inner, const LaunchEvent& launch, uint32_t clusters, unsigned workers)
+    : inner_(inner),
+      clusters_(clusters),
+      warps_per_cta_((launch.block[0] * launch.block[1] * launch.block[2] + 31) / 32),
+      ctas_(launch.cluster[0] * launch.cluster[1] * launch.cluster[2]),
+      threads_(ctas_ * launch.block[0] * launch.block[1] * launch.block[2]),
+      workers_(std::max(1u, workers)) {}
+
+TraceObserver::Worker& TraceObserver::worker() { return workers_[current_worker]; }
+
+void TraceObserver::on_worker(unsigned worker) {
+  current_worker = worker;
+  if (inner_ != nullptr) inner_->on_worker(worker);
+}
+
+TraceObserver::Running& TraceObserver::running_of(Worker& worker, const Agent& agent) {
+  if (worker.last_cluster != agent.cluster) {
+    const auto [at, fresh] = worker.running.try_emplace(agent.cluster);
+    if (fresh) {
+      at->second.warps.resize(size_t{ctas_} * warps_per_cta_);
+      at->second.threads_left = threads_;
+    }
+    worker.last = &at->second;
+    worker.last_cluster = agent.cluster;
+  }
+  return *worker.last;
+}
+
+TraceObserver::WarpTrace* TraceObserver::warp_of(Worker& worker, const Agent& agent) {
+  Running& running = running_of(worker, agent);
+  return running.warps.empty() ? nullptr : &running.warps[size_t{agent.cta_rank} * warps_per_cta_ + agent.warp];
+}
+
+void TraceObserver::add(const Agent& agent, uint64_t event) {
+  Worker& here = worker();
+  WarpTrace* warp = warp_of(here, agent);
+  if (warp == nullptr) return;
+  if ((warp->turned_away & agent.lanes) != 0) here.unsuitable = true;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    warp->lanes[lane] = (agent.lanes >> lane & 1) != 0 ? mix(warp->lanes[lane], event) : warp->lanes[lane];
+}
+
+void TraceObserver::on_access(const AccessEvent& event) {
+  // Which write a strong read saw, or where an update stands among others, the digest does not tell.
+  if (event.semantics != Semantics::weak || event.kind == AccessKind::atomic) worker().unsuitable = true;
+  uint64_t digest = mix(start(kAccess, event.site, event.agent.lanes),
+                        static_cast<uint64_t>(event.space) << 40 | static_cast<uint64_t>(event.kind) << 32 |
+                            static_cast<uint64_t>(event.proxy) << 24 | event.bytes);
+  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
+    digest = mix(digest, event.addresses[std::countr_zero(rest)]);
+  add(event.agent, digest);
+  if (event.space == Space::global && event.kind != AccessKind::read) {
+    for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
+      worker().written.add(event.addresses[std::countr_zero(rest)], event.bytes);
+  }
+  if (inner_ != nullptr) inner_->on_access(event);
+}
+
+void TraceObserver::on_registers(const RegisterEvent& event) {
+  add(event.agent, start(kRegisters, event.site, event.agent.lanes));
+  if (inner_ != nullptr) inner_->on_registers(event);
+}
+
+void TraceObserver::on_fence(const FenceEvent& event) {
+  add(event.agent, mix(start(kFence, event.site, event.agent.lanes), event.tensor_map.address));
+  if (inner_ != nullptr) inner_->on_fence(event);
+}
+
+void TraceObserver::on_barrier(const BarrierEvent& event) {
+  // Whether a thread had to wait is chance.
+  if (event.action != BarrierAction::wait_begin) {
+    uint64_t digest = start(kBarrier, event.site, event.agent.lanes);
+    digest = mix(digest, static_cast<uint64_t>(event.action) << 32 | event.id);
+    if (event.kind == BarrierKind::cta || event.kind == BarrierKind::cluster) digest = mix(digest, event.generation);
+    add(event.agent, digest);
+  }
+  if (inner_ != nullptr) inner_->on_barrier(event);
+}
+
+void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
+  const bool waits = event.action == MbarrierAction::wait_failure || event.action == MbarrierAction::wait_success;
+  if (WarpTrace* warp = waits ? warp_of(worker(), event.agent) : nullptr) {
+    const bool away = event.action == MbarrierAction::wait_failure;
+    const bool elsewhere = warp->turned_away != 0 && warp->asked_at != event.site.instruction;
+    // Lanes that go on without an answer, or that ask at several places at once, which is too much to follow.
+    if (elsewhere && (away || (warp->turned_away & event.agent.lanes) != 0)) worker().unsuitable = true;
+    warp->turned_away = (warp->turned_away & ~event.agent.lanes) | (away ? event.agent.lanes : 0);
+    if (away) warp->asked_at = event.site.instruction;
+  }
+  if (event.action != MbarrierAction::wait_failure) {
+    const bool completion = event.completed_by != 0;
+    uint64_t digest = start(completion ? kCompletion : kMbarrier, event.site, event.agent.lanes);
+    digest = mix(digest, static_cast<uint64_t>(event.action) << 32 | event.count);
+    digest = mix(digest, event.address);
+    digest = mix(digest, event.phase);
+    digest = mix(digest, static_cast<uint64_t>(event.bytes));
+    if (completion) {
+      Running& running = running_of(worker(), event.agent);
+      const auto operation = running.operations.find(event.completed_by);
+      running.completions += mix(digest, operation == running.operations.end() ? 0 : operation->second);
+    } else {
+      add(event.agent, digest);
+    }
+  }
+  if (inner_ != nullptr) inner_->on_mbarrier(event);
+}
+
+void TraceObserver::on_async_issue(const AsyncIssueEvent& event) {
+  uint64_t digest = start(kIssue, event.site, event.agent.lanes);
+  digest = mix(digest, event.completion_target);
+  digest = mix(digest, event.completion_phase);
+  digest = mix(digest, event.tensor_map << 1 | (event.accumulates ? 1 : 0));
+  if (event.kind == AsyncKind::wgmma) {
+    // Which bytes the operands are follows from the instruction and its descriptors.
+    for (const AsyncIssueEvent::TileLayout& layout : event.layout) {
+      digest = mix(digest, layout.start);
+      digest = mix(digest, uint64_t{layout.leading_offset} << 32 | layout.stride_offset);
+      digest = mix(digest, uint64_t{layout.swizzle_bytes} << 32 | layout.base_offset);
+    }
+  } else {
+    for (const int32_t origin : event.layout[0].origin) digest = mix(digest, static_cast<uint32_t>(origin));
+    for (const auto& ranges : {event.reads, event.writes}) {
+      for (const ByteRange& range : ranges) digest = mix(mix(digest, range.address), range.bytes);
+    }
+  }
+  add(event.agent, digest);
+  if (event.completion == Completion::mbarrier || event.kind == AsyncKind::cp_async) {
+    Running& running = running_of(worker(), event.agent);
+    const WarpTrace* warp = warp_of(worker(), event.agent);
+    const uint64_t lane = warp == nullptr ? 0 : warp->lanes[std::countr_zero(event.agent.lanes | 1u << 31)];
+    running.operations[event.id] = mix(digest, lane);
+  }
+  if (event.destination_space == Space::global) {
+    for (const ByteRange& range : event.writes) worker().written.add(range.address, range.bytes);
+  }
+  if (inner_ != nullptr) inner_->on_async_issue(event);
+}
+
+void TraceObserver::on_group_commit(const Agent& agent, Site site, Completion kind, uint64_t group) {
+  add(agent, mix(start(kCommit, site, agent.lanes), group));
+  if (inner_ != nullptr) inner_->on_group_commit(agent, site, kind, group);
+}
+
+void TraceObserver::on_group_wait(const GroupWaitEvent& event) {
+  const uint64_t digest = start(kGroupWait, event.site, event.agent.lanes);
+  add(event.agent, mix(digest, event.group << 2 | (event.reads_only ? 2 : 0) | (event.none ? 1 : 0)));
+  if (inner_ != nullptr) inner_->on_group_wait(event);
+}
+
+void TraceObserver::on_exit(const Agent& agent, Site site) {
+  add(agent, start(kExit, site, agent.lanes));
+  Running& running = running_of(worker(), agent);
+  running.threads_left -= static_cast<uint32_t>(std::popcount(agent.lanes));
+  if (running.threads_left == 0) {
+    for (const WarpTrace& warp : running.warps) {
+      for (const uint64_t lane : warp.lanes) running.ended = mix(running.ended, lane);
+    }
+    running.warps = {};
+  }
+  if (inner_ != nullptr) inner_->on_exit(agent, site);
+}
+
+bool TraceObserver::finish(LaunchTrace& trace) {
+  trace.clusters.assign(clusters_, 0);
+  WrittenBytes written;
+  for (Worker& worker : workers_) {
+    if (worker.unsuitable) return false;
+    for (const auto& [index, running] : worker.running) {
+      if (running.threads_left != 0 || index >= clusters_) return false;
+      trace.clusters[index] = mix(running.ended, running.completions) | 1;
+    }
+    written.absorb(std::move(worker.written));
+  }
+  trace.written = written.ranges();
+  return true;
+}
+
+// --- what is launched, and on what
+
+uint64_t digest_shape(const LaunchEvent& launch, uint32_t function, std::span<const uint32_t> sample) {
+  uint64_t digest = mix(mix(launch.program, function), launch.shared_bytes);
+  for (const auto* dimensions : {launch.grid, launch.block, launch.cluster}) {
+    for (int i = 0; i < 3; ++i) digest = mix(digest, dimensions[i]);
+  }
+  for (const uint32_t cluster : sample) digest = mix(digest, cluster);
+  return digest;
+}
+
+uint64_t live_bytes(const AddressSpace& memory) {
+  uint64_t bytes = 0;
+  for (const Allocation& block : memory.live()) bytes += block.bytes;
+  return bytes;
+}
+
+MemoryDigest digest_memory(const AddressSpace& memory, const UndoLog* undo) {
+  constexpr uint64_t kPage = UndoLog::kPageBytes;
+  MemoryDigest digest = 0;
+  for (const Allocation& block : memory.live()) {
+    digest = mix(mix(digest, block.begin), block.bytes);
+    for (uint64_t at = block.begin; at < block.end();) {
+      const uint64_t page = at / kPage, stop = std::min(block.end(), (page + 1) * kPage);
+      const std::byte* saved = undo == nullptr ? nullptr : undo->find(page);
+      const std::byte* bytes = saved != nullptr ? saved + at % kPage : host_pointer(at);
+      digest = mix(digest, XXH3_64bits(bytes, stop - at));
+      at = stop;
+    }
+  }
+  return digest;
+}
+
+}  // namespace ptxbench::emulator

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/address_space.h"
+#include "emulator/observer.h"
+#include "emulator/touches.h"
+
+/// What every thread of a launch did, as digests, to see whether another completion policy changes anything. A launch
+/// in which nothing can race is determined by what its threads do and by which of their synchronisations meet: if each
+/// thread makes the same accesses, issues and waits in the same phases under another policy, its order and its values
+/// are the same, and so is all that can be said about it. docs/hazards.md, section 5.
+namespace ptxbench::emulator {
+
+/// Global bytes that were written.
+class WrittenBytes {
+ public:
+  void add(uint64_t address, uint64_t bytes);
+  void absorb(WrittenBytes&& other);
+  /// In order of addresses, neighbours joined.
+  std::vector<ByteRange> ranges() const;
+
+ private:
+  static constexpr uint64_t kPageBytes = 4096;
+  struct Page {
+    std::array<uint64_t, kPageBytes / 64> bits{};
+  };
+  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
+  uint64_t last_number_ = ~0ull;
+  Page* last_ = nullptr;
+};
+
+/// The state of device memory between launches. Equal states have equal digests; others practically never.
+using MemoryDigest = uint64_t;
+
+/// One launch under the first policy.
+struct LaunchTrace {
+  uint64_t shape = 0;              ///< digest of kernel, grid, blocks and clusters
+  std::vector<uint64_t> clusters;  ///< digest by cluster; 0: it did not run
+  std::vector<ByteRange> written;  ///< global bytes
+  /// Kernels whose tensor-core results decide nothing but what is stored: memory before the launch, and the pages that
+  /// it wrote. From equal memory an equal launch leaves the same behind, so the products need not be computed again.
+  bool has_results = false;
+  MemoryDigest before = 0;
+  std::vector<uint64_t> pages;      ///< numbers, of UndoLog::kPageBytes
+  std::vector<std::byte> contents;  ///< of these pages after the launch
+  uint64_t tensor_macs = 0;
+
+  size_t memory() const {
+    return clusters.size() * sizeof(uint64_t) + written.size() * sizeof(ByteRange) + pages.size() * sizeof(uint64_t) +
+           contents.size();
+  }
+};
+
+/// The launches of a program under one policy, for runs of the same program under others. Thread safe.
+class TraceStore {
+ public:
+  /// `max_bytes` bounds what is kept; later launches are then not remembered.
+  explicit TraceStore(size_t max_bytes = size_t{2} << 30) : room_(max_bytes) {}
+  /// Null if launch number `launch` of the run is not known, or was another one.
+  std::shared_ptr<const LaunchTrace> find(uint64_t launch, uint64_t shape) const;
+  void keep(uint64_t launch, LaunchTrace trace);
+  size_t room() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<const LaunchTrace>> traces_;
+  size_t room_;
+};
+
+/// Forms the digests of a launch from its events, and passes the events on to `inner` if there is one.
+class TraceObserver final : public Observer {
+ public:
+  TraceObserver(Observer* inner, const LaunchEvent& launch, uint32_t clusters, unsigned workers);
+
+  bool serial() const override { return false; }
+  void on_worker(unsigned worker) override;
+  void on_access(const AccessEvent& event) override;
+  void on_registers(const RegisterEvent& event) override;
+  void on_fence(const FenceEvent& event) override;
+  void on_barrier(const BarrierEvent& event) override;
+  void on_mbarrier(const MbarrierEvent& event) override;
+  void on_async_issue(const AsyncIssueEvent& event) override;
+  void on_async_effect(uint64_t id, AsyncEffect effect) override {
+    if (inner_ != nullptr) inner_->on_async_effect(id, effect);
+  }
+  void on_group_commit(const Agent& agent, Site site, Completion kind, uint64_t group) override;
+  void on_group_wait(const GroupWaitEvent& event) override;
+  void on_exit(const Agent& agent, Site site) override;
+
+  /// After the launch: digests and what was written. False: the launch did something whose order a digest does not
+  /// tell, or not all of its threads came to their end.
+  bool finish(LaunchTrace& trace);
+
+ private:
+  /// The threads of a cluster while it runs: by warp and lane.
+  struct WarpTrace {
+    std::array<uint64_t, 32> lanes{};
+    /// Lanes whose last act was to ask for a phase that was not complete, and where. They have to ask again: a thread
+    /// that does something else instead shows when the phase completed.
+    uint32_t turned_away = 0;
+    uint32_t asked_at = 0;
+  };
+  struct Running {
+    std::vector<WarpTrace> warps;
+    /// Asynchronous operations that complete on an mbarrier: who issued them and when in its own order.
+    std::unordered_map<uint64_t, uint64_t> operations;
+    uint64_t completions = 0;  ///< a sum: they come in any order
+    uint32_t threads_left = 0;
+    uint64_t ended = 0;  ///< digest of the threads once all have exited
+  };
+  struct Worker {
+    std::unordered_map<uint32_t, Running> running;
+    uint32_t last_cluster = ~0u;
+    Running* last = nullptr;
+    WrittenBytes written;
+    bool unsuitable = false;
+  };
+  Worker& worker();
+  Running& running_of(Worker& worker, const Agent& agent);
+  /// Null once all threads of the cluster have exited: what still happens shows in `completions`.
+  WarpTrace* warp_of(Worker& worker, const Agent& agent);
+  void add(const Agent& agent, uint64_t event);
+
+  Observer* inner_;
+  uint32_t clusters_, warps_per_cta_, ctas_, threads_;
+  std::vector<Worker> workers_;
+};
+
+/// Digest of what is launched how.
+uint64_t digest_shape(const LaunchEvent& launch, uint32_t function, std::span<const uint32_t> sample);
+/// Digest of all memory that is allocated. `undo`: as it was before the launch whose writes it holds.
+MemoryDigest digest_memory(const AddressSpace& memory, const UndoLog* undo);
+/// Bytes of all live allocations.
+uint64_t live_bytes(const AddressSpace& memory);
+
+}  // namespace ptxbench::emulator

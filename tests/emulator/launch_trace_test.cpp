@@ -1,0 +1,277 @@
+#include "emulator/launch_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "checker/checker.h"
+#include "emulator/device.h"
+
+/// Runs under a second policy that are compared with the first one instead of being watched.
+namespace ptxbench::emulator {
+namespace {
+
+TEST(WrittenBytes, AreWhatWasAdded) {
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    std::mt19937 random(seed);
+    WrittenBytes parts[2];
+    std::set<uint64_t> expected;
+    for (int i = 0; i < 60; ++i) {
+      const uint64_t address = 0x7f0000000000 + random() % 12000, bytes = 1 + random() % 300;
+      parts[random() % 2].add(address, bytes);
+      for (uint64_t b = 0; b < bytes; ++b) expected.insert(address + b);
+    }
+    parts[0].absorb(std::move(parts[1]));
+    std::set<uint64_t> found;
+    uint64_t last = 0;
+    for (const ByteRange& range : parts[0].ranges()) {
+      EXPECT_GT(range.address, last) << "neighbours are joined";
+      last = range.address + range.bytes;
+      for (uint64_t b = 0; b < range.bytes; ++b) found.insert(range.address + b);
+    }
+    EXPECT_EQ(found, expected);
+  }
+}
+
+/// Counts how each launch was dealt with.
+class Spy final : public Observer {
+ public:
+  void on_launch_begin(const LaunchEvent& e) override {
+    launch = e;
+    checker_.on_launch_begin(e);
+  }
+  void on_launch_end(const LaunchEvent& e) override { checker_.on_launch_end(e); }
+  bool accepts_proof(const LaunchEvent& e) override { return checker_.accepts_proof(e); }
+  void on_proved(const LaunchEvent& e, std::span<const ByteRange> written) override {
+    ++proved;
+    checker_.on_proved(e, written);
+  }
+  bool accepts_workers(const LaunchEvent& e, unsigned workers) override { return checker_.accepts_workers(e, workers); }
+  void on_worker(unsigned worker) override { checker_.on_worker(worker); }
+  bool on_workers_end(const LaunchEvent& e) override {
+    const bool clean = checker_.on_workers_end(e);
+    shared += clean ? 1 : 0;
+    return clean;
+  }
+  void on_access(const AccessEvent& e) override { checker_.on_access(e); }
+  void on_fence(const FenceEvent& e) override { checker_.on_fence(e); }
+  void on_barrier(const BarrierEvent& e) override { checker_.on_barrier(e); }
+  void on_mbarrier(const MbarrierEvent& e) override { checker_.on_mbarrier(e); }
+  void on_async_issue(const AsyncIssueEvent& e) override { checker_.on_async_issue(e); }
+  void on_exit(const Agent& a, Site s) override { checker_.on_exit(a, s); }
+
+  checker::Checker& checker() { return checker_; }
+  unsigned proved = 0, shared = 0;
+  LaunchEvent launch;
+
+ private:
+  checker::Checker checker_{checker::CheckerOptions{}};
+};
+
+/// A kernel in which each block of one warp loads 128 bytes by a bulk copy; %r9 is then its word of them, %rd2 the
+/// address of the thread's own word of the output.
+std::string kernel(const std::string& while_copying, const std::string& afterwards) {
+  return ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+         "  .reg .b64 %rd<16>; .reg .b32 %r<32>; .reg .f32 %f<16>; .reg .pred %q<8>;\n"
+         "  .shared .align 128 .b8 tile[128];\n  .shared .align 8 .b64 full;\n"
+         "  ld.param.u64 %rd0, [p];\n  mov.u32 %r1, %laneid;\n  mov.u32 %r3, %ctaid.x;\n"
+         "  setp.ne.u32 %q0, %r1, 0;\n  mul.wide.u32 %rd1, %r3, 128;\n  add.u64 %rd1, %rd0, %rd1;\n"
+         "  mul.wide.u32 %rd2, %r1, 4;\n  add.u64 %rd2, %rd2, %rd1;\n  add.u64 %rd2, %rd2, 32768;\n"
+         "  @%q0 bra MET;\n  mbarrier.init.shared::cta.b64 [full], 1;\n  fence.proxy.async.shared::cta;\n"
+         "MET:\n  bar.sync 0;\n  @%q0 bra WAIT;\n"
+         "  mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 128;\n"
+         "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], 128, [full];\n" +
+         while_copying +
+         "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT;\n"
+         "  shl.b32 %r7, %r1, 2;\n  mov.u32 %r8, tile;\n  add.u32 %r8, %r8, %r7;\n  ld.shared.u32 %r9, [%r8];\n" +
+         afterwards + "  ret;\n}\n";
+}
+
+constexpr uint32_t kBytes = 65536, kCtas = 64;
+
+struct Outcome {
+  unsigned proved = 0, shared = 0;
+  std::multiset<std::string> rules;
+  std::vector<std::byte> memory;
+  LaunchEvent launch;
+};
+
+Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_ptr<TraceStore>& traces,
+            uint32_t value = 5) {
+  Outcome outcome;
+  Spy spy;
+  DeviceOptions options;
+  options.observer = &spy;
+  options.threads = 2;
+  options.completion = policy;
+  options.definedness = DefinednessMode::watch;
+  options.traces = traces;
+  auto device = Device::create(options);
+  EXPECT_TRUE(device);
+  auto module = (*device)->load_ptx(ptx, "k.ptx");
+  EXPECT_TRUE(module) << module.error().message << "\n" << ptx;
+  if (!module) return outcome;
+  const uint64_t data = *(*device)->memory().allocate(kBytes, AllocationKind::device, "data");
+  (void)(*device)->fill(data, value, 4, kBytes / 8);
+  spy.checker().watch_output("out", data + 32768, uint64_t{kCtas} * 128, 4);
+  LaunchRequest request;
+  request.function = *(*device)->find_kernel(*module, "k");
+  request.grid[0] = kCtas;
+  request.block[0] = 32;
+  request.parameters.resize(8);
+  std::memcpy(request.parameters.data(), &data, 8);
+  auto report = (*device)->launch(request);
+  EXPECT_TRUE(report) << report.error().message;
+  EXPECT_FALSE(report && report->fault) << report->fault->message;
+  spy.checker().finish_outputs();
+  EXPECT_FALSE((*device)->met_undefined());
+  outcome.proved = spy.proved;
+  outcome.shared = spy.shared;
+  for (const auto& finding : spy.checker().findings()) outcome.rules.insert(finding.rule);
+  outcome.memory.resize(kBytes);
+  (void)(*device)->read(data, outcome.memory);
+  outcome.launch = spy.launch;
+  return outcome;
+}
+
+constexpr const char* kStore = "  st.global.u32 [%rd2], %r9;\n";
+
+TEST(LaunchTrace, AnotherPolicyIsComparedNotWatched) {
+  const auto traces = std::make_shared<TraceStore>();
+  const std::string ptx = kernel("", kStore);
+  const Outcome first = run(ptx, CompletionPolicy::eager, traces);
+  EXPECT_EQ(first.proved, 0u);
+  EXPECT_EQ(first.shared, 1u);
+  for (const CompletionPolicy policy : {CompletionPolicy::lazy, CompletionPolicy::random}) {
+    const Outcome again = run(ptx, policy, traces);
+    EXPECT_EQ(again.proved, 1u);
+    EXPECT_EQ(again.shared, 0u);
+    // Outputs count as written, too.
+    EXPECT_EQ(again.rules, first.rules);
+    EXPECT_EQ(again.memory, first.memory);
+  }
+  EXPECT_TRUE(first.rules.empty());
+}
+
+TEST(LaunchTrace, WhatDependsOnThePolicyIsWatched) {
+  // Another word is written if the copy was complete at once.
+  const std::string ptx = kernel(
+      "  mbarrier.test_wait.parity.shared::cta.b64 %q2, [full], 0;\n  selp.u64 %rd3, 16384, 16388, %q2;\n"
+      "  add.u64 %rd3, %rd3, %rd2;\n  st.global.u32 [%rd3], %r3;\n",
+      kStore);
+  const auto traces = std::make_shared<TraceStore>();
+  (void)run(ptx, CompletionPolicy::eager, traces);
+  const Outcome lazy = run(ptx, CompletionPolicy::lazy, traces), alone = run(ptx, CompletionPolicy::lazy, nullptr);
+  EXPECT_EQ(lazy.proved, 0u);
+  EXPECT_EQ(lazy.shared, 1u);
+  EXPECT_EQ(lazy.memory, alone.memory);
+  EXPECT_EQ(run(ptx, CompletionPolicy::eager, traces).proved, 1u);
+}
+
+TEST(LaunchTrace, AValueThatDependsOnThePolicyIsSeen) {
+  // What the thread stores tells whether the copy was complete; its accesses do not.
+  const std::string ptx = kernel(
+      "  mbarrier.test_wait.parity.shared::cta.b64 %q2, [full], 0;\n  selp.u32 %r10, 1, 2, %q2;\n"
+      "  st.global.u32 [%rd2+16384], %r10;\n",
+      kStore);
+  const auto traces = std::make_shared<TraceStore>();
+  const Outcome first = run(ptx, CompletionPolicy::eager, traces);
+  const Outcome lazy = run(ptx, CompletionPolicy::lazy, traces);
+  EXPECT_EQ(lazy.proved, 0u);
+  EXPECT_NE(lazy.memory, first.memory);
+  EXPECT_EQ(lazy.memory, run(ptx, CompletionPolicy::lazy, nullptr).memory);
+}
+
+TEST(LaunchTrace, OfALaunchWithFindingsNothingIsKept) {
+  // All blocks write one word.
+  const std::string ptx = kernel("", std::string(kStore) + "  st.global.u32 [%rd0+49152], %r3;\n");
+  const auto traces = std::make_shared<TraceStore>();
+  const Outcome first = run(ptx, CompletionPolicy::eager, traces);
+  EXPECT_EQ(first.rules.count("race.global"), 1u);
+  const Outcome lazy = run(ptx, CompletionPolicy::lazy, traces);
+  EXPECT_EQ(lazy.proved, 0u);
+  EXPECT_EQ(lazy.rules, first.rules);
+}
+
+TEST(LaunchTrace, StrongAccessesAreWatched) {
+  const std::string ptx = kernel("", std::string(kStore) + "  ld.volatile.shared.u32 %r10, [tile];\n");
+  const auto traces = std::make_shared<TraceStore>();
+  (void)run(ptx, CompletionPolicy::eager, traces);
+  EXPECT_EQ(run(ptx, CompletionPolicy::lazy, traces).proved, 0u);
+}
+
+/// Enough products that it is worth not to form them again; %f0 holds one of their sums.
+std::string products(const std::string& afterwards) {
+  return kernel("",
+                "  mov.u32 %r20, 16384;\n  mov.b32 %f0, 0;\n  mov.b32 %f1, 0;\n  mov.b32 %f2, 0;\n"
+                "  mov.b32 %f3, 0;\nAGAIN:\n"
+                "  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0,%f1,%f2,%f3}, {%r9,%r9,%r9,%r9}, "
+                "{%r9,%r9}, {%f0,%f1,%f2,%f3};\n"
+                "  sub.u32 %r20, %r20, 1;\n  setp.ne.u32 %q3, %r20, 0;\n  @%q3 bra AGAIN;\n" +
+                    afterwards);
+}
+
+std::shared_ptr<const LaunchTrace> trace_of(const TraceStore& traces, const LaunchEvent& launch) {
+  return traces.find(launch.launch, digest_shape(launch, 0, {}));
+}
+
+TEST(LaunchTrace, ProductsThatAreOnlyStoredAreNotFormedAgain) {
+  const std::string ptx = products("  mul.f32 %f0, %f0, 0f3f000000;\n  st.global.f32 [%rd2], %f0;\n");
+  const uint32_t ones = 0x3f803f80;
+  const auto traces = std::make_shared<TraceStore>();
+  const Outcome first = run(ptx, CompletionPolicy::eager, traces, ones);
+  const auto trace = trace_of(*traces, first.launch);
+  ASSERT_NE(trace, nullptr);
+  EXPECT_TRUE(trace->has_results);
+  const Outcome again = run(ptx, CompletionPolicy::lazy, traces, ones);
+  EXPECT_EQ(again.proved, 1u);
+  EXPECT_EQ(again.memory, first.memory);
+  // With other inputs they are.
+  const Outcome other = run(ptx, CompletionPolicy::lazy, traces, 0x40004000);
+  EXPECT_EQ(other.proved, 1u);
+  EXPECT_EQ(other.memory, run(ptx, CompletionPolicy::lazy, nullptr, 0x40004000).memory);
+  EXPECT_NE(other.memory, first.memory);
+}
+
+TEST(LaunchTrace, ProductsThatDecideSomethingAreFormedAgain) {
+  const char* decisions[] = {
+      "  setp.gt.f32 %q4, %f0, 0f00000000;\n  @%q4 st.global.f32 [%rd2], %f0;\n",
+      "  cvt.rzi.u32.f32 %r21, %f0;\n  and.b32 %r21, %r21, 31;\n  mul.wide.u32 %rd4, %r21, 0;\n"
+      "  add.u64 %rd4, %rd4, %rd2;\n  st.global.f32 [%rd4], %f0;\n",
+      "  st.shared.f32 [%r8], %f0;\n  bar.sync 0;\n  ld.shared.u32 %r21, [%r8];\n  setp.eq.u32 %q4, %r21, 77;\n"
+      "  @%q4 bra WAIT;\n  st.global.f32 [%rd2], %f0;\n",
+  };
+  for (const char* decision : decisions) {
+    SCOPED_TRACE(decision);
+    const std::string ptx = products(decision);
+    const auto traces = std::make_shared<TraceStore>();
+    const Outcome first = run(ptx, CompletionPolicy::eager, traces, 0x3f803f80);
+    const auto trace = trace_of(*traces, first.launch);
+    ASSERT_NE(trace, nullptr);
+    EXPECT_FALSE(trace->has_results);
+    const Outcome again = run(ptx, CompletionPolicy::lazy, traces, 0x3f803f80);
+    EXPECT_EQ(again.proved, 1u);
+    EXPECT_EQ(again.memory, first.memory);
+  }
+}
+
+TEST(TraceStore, IsBounded) {
+  TraceStore store(1000);
+  LaunchTrace small, big;
+  small.clusters.resize(50);
+  big.clusters.resize(500);
+  store.keep(1, big);
+  EXPECT_EQ(store.find(1, 0), nullptr);
+  store.keep(2, small);
+  EXPECT_NE(store.find(2, 0), nullptr);
+  EXPECT_EQ(store.find(2, 7), nullptr) << "another kernel";
+  store.keep(3, small);
+  EXPECT_NE(store.find(3, 0), nullptr);
+  store.keep(4, small);
+  EXPECT_EQ(store.find(4, 0), nullptr);
+}
+
+}  // namespace
+}  // namespace ptxbench::emulator

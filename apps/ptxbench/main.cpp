@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -65,6 +66,11 @@ ExitCode report_error(const Error& error) {
 
 int main(int argc, char** argv) {
   using ptxbench::app::ExitCode;
+  // Big launches fill and drop hundreds of megabytes on several threads; each step by which a thread's heap grows or
+  // shrinks halts all the others.
+  ::mallopt(M_TOP_PAD, 16 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
   try {
     const int code = ptxbench::app::run(argc, argv);
     // A verdict that could not be written is none.

@@ -66,6 +66,7 @@ void Checker::State::launch_end() {
 }
 
 void Checker::State::proved(std::span<const emulator::ByteRange> written) {
+  worker_parts_.clear();  // of examples: the launch as a whole is known by what it wrote
   keep_proved(written);
   if (outputs_.empty()) return;
   for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);

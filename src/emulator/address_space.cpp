@@ -165,11 +165,19 @@ std::shared_ptr<const Allocation> AddressSpace::nearest_below(uint64_t address) 
 }
 
 bool AddressSpace::contains(uint64_t address, uint64_t bytes) const {
+  // The block that this thread asked about last.
+  thread_local AllocationCache last;
+  const auto inside = [&](uint64_t begin, uint64_t end) {
+    return address >= begin && address <= end && bytes <= end - address;
+  };
+  if (last.version == version() && inside(last.begin, last.end)) return true;
   std::lock_guard lock(mutex_);
   auto it = blocks_.upper_bound(address);
   if (it == blocks_.begin()) return false;
   --it;
-  return address >= it->second->begin && bytes <= it->second->end() - address && address <= it->second->end();
+  if (!inside(it->second->begin, it->second->end())) return false;
+  last = {it->second->begin, it->second->end(), version(), it->second->read_only};
+  return true;
 }
 
 uint64_t AddressSpace::used() const {

@@ -591,15 +591,7 @@ void Definedness::issue_wgmma(Warp& warp, const AsyncIssueEvent& event, const Wg
   }
   FrameDefinedness& frame = frame_of(warp);
   // Slots are the registers' own in code for tracking: the way back is a search, once for each function.
-  thread_local std::unordered_map<const FunctionCode*, std::unordered_map<uint32_t, uint32_t>> registers_of;
-  thread_local std::pair<uint64_t, uint64_t> last;  // launch and program: other devices have the same numbers
-  thread_local const Definedness* owner = nullptr;
-  if (const std::pair now{cluster.launch->id, uint64_t{cluster.launch->program->id}}; now != last || owner != this) {
-    last = now;
-    owner = this;
-    registers_of.clear();
-  }
-  auto& registers = registers_of[warp.frame->function];
+  auto& registers = registers_of_[warp.frame->function];
   if (registers.empty()) {
     for (uint32_t r = 0; r < warp.frame->function->registers.size(); ++r)
       registers[warp.frame->function->registers[r].offset] = r;

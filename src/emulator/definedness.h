@@ -278,6 +278,8 @@ class Definedness {
   std::vector<Writer> writers_;
   std::unordered_map<uint64_t, uint32_t> writer_index_;  ///< by site and thread
   std::unordered_map<uint64_t, uint32_t> written_by_;    ///< by address / 4: who wrote the undefined value there
+  /// Register numbers by slot, of functions with wgmma. Tracking keeps programs to its end.
+  std::unordered_map<const FunctionCode*, std::unordered_map<uint32_t, uint32_t>> registers_of_;
   mutable std::mutex gaps_mutex_;
   std::set<std::string> gaps_;
 };

@@ -12,10 +12,8 @@
 #include "emulator/definedness.h"
 #include "emulator/isa/system.h"
 #include "emulator/launch.h"
-#include "emulator/launch_trace.h"
+#include "emulator/launch_watch.h"
 #include "emulator/loader.h"
-#include "emulator/result_flow.h"
-#include "emulator/write_saver.h"
 #include "ptx/parser.h"
 #include "ptx/printer.h"
 
@@ -81,135 +79,6 @@ class Device::State {
     std::lock_guard lock(mutex);
     auto it = programs.find(id);
     return it == programs.end() ? nullptr : it->second;
-  }
-
-  using RunLaunch = std::function<const LaunchTotals&(unsigned threads, bool proving)>;
-
-  /// After a run that was for nothing: memory is as it was, and the launch can begin again.
-  static void take_back(Launch& launch) {
-    launch.undo.restore();
-    launch.touches.clear();
-    launch.instructions = launch.global_progress = 0;
-    launch.stopped = launch.unproven = false;
-  }
-
-  /// Runs a launch at full speed and shows that nothing in it can race, if it is that kind of kernel and the observer
-  /// is content with that. False: nothing has happened yet.
-  bool prove(Launch& launch, Program& program, const KernelHabits& habits, const LaunchRequest& request,
-             const LaunchEvent& event, const RunLaunch& run) const {
-    Observer* observer = launch.observer;
-    // Threads have 32-bit numbers.
-    const bool fits = uint64_t{launch.clusters} * launch.threads_per_cta < GlobalTouches::kAtomics;
-    if (!habits.ordinary || launch.ctas_per_cluster != 1 || !fits || !observer->accepts_proof(event)) return false;
-    const FunctionCode* kernel = launch.kernel;
-    launch.program = &touching_program(program);
-    launch.kernel = launch.program->functions[kernel->index].get();
-    launch.observer = nullptr;
-    run(habits.depends_on_order ? 1 : options.threads, true);
-    launch.program = &program;
-    launch.kernel = kernel;
-    launch.observer = observer;
-    // Where a kernel stops, an observer can say more about the way there.
-    if (launch.unproven || (launch.stopped && !request.stop.stop_requested())) {
-      take_back(launch);
-      return false;
-    }
-    std::vector<ByteRange> written;
-    for (const auto& touches : launch.touches) {
-      touches->global.for_each_written([&](uint64_t address, uint64_t bytes) {
-        written.push_back({address, static_cast<uint32_t>(bytes)});
-      });
-    }
-    observer->on_proved(event, written);
-    return true;
-  }
-
-  /// Runs a launch on all threads, each with a part of the observer's attention, if nothing orders its clusters and
-  /// the observer can do that. False: something was found, or it cannot; nothing has happened yet.
-  bool watch_on_all_threads(Launch& launch, const KernelHabits& habits, const LaunchRequest& request,
-                            const LaunchEvent& event, const RunLaunch& run) const {
-    Observer* observer = launch.observer;
-    if (habits.depends_on_order || launch.clusters < 2 || options.threads < 2) return false;
-    if (!observer->accepts_workers(event, options.threads)) return false;
-    const bool remembers = options.traces != nullptr && (definedness == nullptr || !definedness->met());
-    TraceObserver tracer(observer, event, launch.clusters, options.threads);
-    WriteSaver saver(remembers ? static_cast<Observer&>(tracer) : *observer, *memory, launch.undo);
-    launch.observer = &saver;
-    const LaunchTotals& totals = run(options.threads, false);
-    launch.observer = observer;
-    const bool whole = !launch.stopped || request.stop.stop_requested();
-    if (observer->on_workers_end(event) && whole) {
-      if (remembers && !launch.stopped && (definedness == nullptr || !definedness->met()))
-        remember(launch, request, tracer, event, totals);
-      return true;
-    }
-    take_back(launch);
-    return false;
-  }
-
-  /// Nothing was found in the launch that has just ended: other policies may be compared with it.
-  void remember(const Launch& launch, const LaunchRequest& request, TraceObserver& tracer, const LaunchEvent& event,
-                const LaunchTotals& totals) const {
-    // Below this many multiply-adds computing them is cheaper than keeping what they lead to.
-    constexpr uint64_t kManyProducts = 2'000'000'000;
-    constexpr uint64_t kMostMemory = uint64_t{4} << 30;
-    LaunchTrace trace;
-    if (!tracer.finish(trace)) return;
-    trace.shape = digest_shape(event, request.function.function, request.sample);
-    if (totals.tensor_core_macs + totals.legacy_mma_macs >= kManyProducts && live_bytes(*memory) <= kMostMemory &&
-        !tensor_results_decide(*launch.program, launch.kernel->index)) {
-      std::vector<uint64_t> pages = launch.undo.saved();
-      const size_t bytes = pages.size() * UndoLog::kPageBytes;
-      if (trace.memory() + bytes + pages.size() * sizeof(uint64_t) <= options.traces->room()) {
-        trace.has_results = true;
-        trace.before = digest_memory(*memory, &launch.undo);
-        trace.contents.resize(bytes);
-        for (size_t i = 0; i < pages.size(); ++i) {
-          std::memcpy(trace.contents.data() + i * UndoLog::kPageBytes, host_pointer(pages[i] * UndoLog::kPageBytes),
-                      UndoLog::kPageBytes);
-        }
-        trace.pages = std::move(pages);
-      }
-    }
-    options.traces->keep(launch.id, std::move(trace));
-  }
-
-  /// Runs a launch of which an earlier run under another policy is known, and sees whether its threads do the same
-  /// again. False: they do not, or nothing is known; nothing has happened yet.
-  bool retrace(Launch& launch, Program& program, const LaunchRequest& request, const LaunchEvent& event,
-               const RunLaunch& run) const {
-    if (options.traces == nullptr || (definedness != nullptr && definedness->met())) return false;
-    const auto known = options.traces->find(launch.id, digest_shape(event, request.function.function, request.sample));
-    Observer* observer = launch.observer;
-    if (known == nullptr || !observer->accepts_proof(event)) return false;
-    const FunctionCode* kernel = launch.kernel;
-    TraceObserver tracer(nullptr, event, launch.clusters, options.threads);
-    WriteSaver saver(tracer, *memory, launch.undo);
-    launch.skips_products = known->has_results && known->before == digest_memory(*memory, nullptr);
-    launch.program = &retracing_program(program);
-    launch.kernel = launch.program->functions[kernel->index].get();
-    launch.definedness = nullptr;
-    launch.observer = &saver;
-    run(options.threads, false);
-    const bool skipped = std::exchange(launch.skips_products, false);
-    launch.program = &program;
-    launch.kernel = kernel;
-    launch.definedness = definedness.get();
-    launch.observer = observer;
-    LaunchTrace trace;
-    if (launch.stopped || !tracer.finish(trace) || trace.clusters != known->clusters) {
-      take_back(launch);
-      return false;
-    }
-    for (size_t i = 0; skipped && i < known->pages.size(); ++i) {
-      std::memcpy(host_pointer(known->pages[i] * UndoLog::kPageBytes), known->contents.data() + i * UndoLog::kPageBytes,
-                  UndoLog::kPageBytes);
-    }
-    if (definedness != nullptr) {
-      for (const ByteRange& range : known->written) definedness->host_wrote(range.address, range.bytes);
-    }
-    observer->on_proved(event, known->written);
-    return true;
   }
 
   static CodePlace describe(const Program& program, Site site) {
@@ -536,27 +405,20 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
   if (launch.observer != nullptr) launch.observer->on_launch_begin(event);
   const uint32_t resident =
       std::max<uint32_t>(1, static_cast<uint32_t>(DeviceLimits::kSmCount * *occupancy_of / cluster_size));
-  LaunchTotals totals;
-  const auto run = [&](unsigned workers, bool proving) -> const LaunchTotals& {
+  const auto run = [&](unsigned workers, bool proving, const std::vector<uint32_t>& chosen) {
     const std::stop_callback end_early(request.stop, [&launch] { launch.stopped.store(true); });
-    totals = run_clusters(launch, request.sample, workers, resident, proving);
-    return totals;
+    return run_clusters(launch, chosen, workers, resident, proving);
   };
-  bool done = false;
+  LaunchTotals totals;
   if (launch.definedness != nullptr && launch.definedness->tracking()) {
     // Neither the code of a proof nor several threads follow undefined values; watching for them goes with both.
-    run(1, false);
+    totals = run(1, false, request.sample);
   } else if (launch.observer != nullptr && launch.observer->serial()) {
-    const KernelHabits habits = habits_of(*program, request.function.function);
-    // What a host process sees of shared pages, or reads of what a kernel prints, cannot be taken back.
-    if (!launch.host_can_write && !habits.prints) {
-      done = state_->retrace(launch, *program, request, event, run) ||
-             state_->prove(launch, *program, habits, request, event, run) ||
-             state_->watch_on_all_threads(launch, habits, request, event, run);
-    }
-    if (!done) run(1, false);
+    LaunchWatch watch({launch, *program, request, event, state_->options, launch.definedness}, run);
+    std::optional<LaunchTotals> fast = watch.run_fast();
+    totals = fast ? std::move(*fast) : run(1, false, request.sample);
   } else {
-    run(state_->options.threads, false);
+    totals = run(state_->options.threads, false, request.sample);
   }
   const uint64_t wanted = request.sample.empty() ? launch.clusters : request.sample.size();
   if (request.stop.stop_requested() && !totals.fault && totals.clusters_run < wanted) {

@@ -127,6 +127,13 @@ TraceObserver::TraceObserver(Observer* inner, const LaunchEvent& launch, uint32_
       threads_(ctas_ * launch.block[0] * launch.block[1] * launch.block[2]),
       workers_(std::max(1u, workers)) {}
 
+void TraceObserver::watch_global(const AddressSpace& memory, UndoLog& undo, std::atomic<bool>& stop, bool few_kinds) {
+  memory_ = &memory;
+  few_kinds_ = few_kinds;
+  stop_ = &stop;
+  for (Worker& worker : workers_) worker.global = std::make_unique<GlobalTouches>(undo);
+}
+
 TraceObserver::Worker& TraceObserver::worker() { return workers_[current_worker]; }
 
 void TraceObserver::on_worker(unsigned worker) {
@@ -152,28 +159,77 @@ TraceObserver::WarpTrace* TraceObserver::warp_of(Worker& worker, const Agent& ag
   return running.warps.empty() ? nullptr : &running.warps[size_t{agent.cta_rank} * warps_per_cta_ + agent.warp];
 }
 
-void TraceObserver::add(const Agent& agent, uint64_t event) {
+void TraceObserver::add(const Agent& agent, const Digests& event) {
   Worker& here = worker();
   WarpTrace* warp = warp_of(here, agent);
   if (warp == nullptr) return;
-  if ((warp->turned_away & agent.lanes) != 0) here.unsuitable = true;
-  for (unsigned lane = 0; lane < 32; ++lane)
-    warp->lanes[lane] = (agent.lanes >> lane & 1) != 0 ? mix(warp->lanes[lane], event) : warp->lanes[lane];
+  if ((warp->turned_away & agent.lanes) != 0) give_up();
+  const auto mix_in = [&](std::array<uint64_t, 32>& lanes, uint64_t value) {
+    for (unsigned lane = 0; lane < 32; ++lane)
+      lanes[lane] = (agent.lanes >> lane & 1) != 0 ? mix(lanes[lane], value) : lanes[lane];
+  };
+  mix_in(warp->lanes, event.whole);
+  if (stop_ != nullptr) mix_in(warp->kinds, event.kind);
 }
+
+// --- global memory
+
+void TraceObserver::touch_lanes(const AccessEvent& event) {
+  const Agent& agent = event.agent;
+  const uint32_t first = agent.cluster * threads_ + agent.cta_rank * (threads_ / ctas_) + agent.warp * 32 + 1;
+  const TouchKind kind = event.kind == AccessKind::read ? TouchKind::read : TouchKind::write;
+  const auto touch = [&](unsigned lane, uint32_t lanes) {
+    const uint64_t address = event.addresses[lane];
+    // An access that leaves its allocation stops the launch before it has an effect.
+    if (kind == TouchKind::write && !memory_->contains(address, uint64_t{event.bytes} * lanes)) return;
+    // The non-coherent path must not see what anybody writes, the same thread included.
+    const uint32_t thread = event.proxy == Proxy::read_only ? GlobalTouches::kMany : first + lane;
+    if (!worker().global->range(address, event.bytes, lanes, thread, kind)) give_up();
+  };
+  bool row = agent.lanes == 0xffffffffu;
+  for (unsigned lane = 1; lane < 32 && row; ++lane)
+    row = event.addresses[lane] == event.addresses[0] + uint64_t{lane} * event.bytes;
+  if (row) return touch(0, 32);
+  for (uint32_t rest = agent.lanes; rest != 0; rest &= rest - 1)
+    touch(static_cast<unsigned>(std::countr_zero(rest)), 1);
+}
+
+void TraceObserver::touch(uint64_t address, uint64_t bytes, TouchKind kind) {
+  if (bytes == 0 || (kind == TouchKind::write && !memory_->contains(address, bytes))) return;
+  const auto unit = static_cast<uint32_t>(std::min<uint64_t>(16, (address | bytes) & (0 - (address | bytes))));
+  const auto units = static_cast<uint32_t>(bytes / unit);
+  if (!worker().global->range(address, unit, units, GlobalTouches::kMany, kind)) give_up();
+}
+
+void TraceObserver::count_kind(uint64_t kind) {
+  constexpr size_t kFew = 16, kOneIn = 8;
+  if (!few_kinds_) return;
+  const std::lock_guard lock(kinds_mutex_);
+  kinds_.insert(kind);
+  ++ended_;
+  if (kinds_.size() > kFew + ended_ / kOneIn) stop_->store(true);
+}
+
+// --- events
 
 void TraceObserver::on_access(const AccessEvent& event) {
   // Which write a strong read saw, or where an update stands among others, the digest does not tell.
-  if (event.semantics != Semantics::weak || event.kind == AccessKind::atomic) worker().unsuitable = true;
-  uint64_t digest = mix(start(kAccess, event.site, event.agent.lanes),
-                        static_cast<uint64_t>(event.space) << 40 | static_cast<uint64_t>(event.kind) << 32 |
-                            static_cast<uint64_t>(event.proxy) << 24 | event.bytes);
+  if (event.semantics != Semantics::weak || event.kind == AccessKind::atomic || event.clashing != 0) give_up();
+  const bool global = event.space == Space::global;
+  Digests digest;
+  digest.kind = mix(start(kAccess, event.site, event.agent.lanes),
+                    static_cast<uint64_t>(event.space) << 40 | static_cast<uint64_t>(event.kind) << 32 |
+                        static_cast<uint64_t>(event.proxy) << 24 | event.bytes);
+  digest.whole = digest.kind;
   for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
-    digest = mix(digest, event.addresses[std::countr_zero(rest)]);
+    digest.whole = mix(digest.whole, event.addresses[std::countr_zero(rest)]);
+  if (!global) digest.kind = digest.whole;
   add(event.agent, digest);
-  if (event.space == Space::global && event.kind != AccessKind::read) {
+  if (global && event.kind != AccessKind::read) {
     for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
       worker().written.add(event.addresses[std::countr_zero(rest)], event.bytes);
   }
+  if (global && stop_ != nullptr) touch_lanes(event);
   if (inner_ != nullptr) inner_->on_access(event);
 }
 
@@ -204,7 +260,7 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
     const bool away = event.action == MbarrierAction::wait_failure;
     const bool elsewhere = warp->turned_away != 0 && warp->asked_at != event.site.instruction;
     // Lanes that go on without an answer, or that ask at several places at once, which is too much to follow.
-    if (elsewhere && (away || (warp->turned_away & event.agent.lanes) != 0)) worker().unsuitable = true;
+    if (elsewhere && (away || (warp->turned_away & event.agent.lanes) != 0)) give_up();
     warp->turned_away = (warp->turned_away & ~event.agent.lanes) | (away ? event.agent.lanes : 0);
     if (away) warp->asked_at = event.site.instruction;
   }
@@ -218,7 +274,9 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
     if (completion) {
       Running& running = running_of(worker(), event.agent);
       const auto operation = running.operations.find(event.completed_by);
-      running.completions += mix(digest, operation == running.operations.end() ? 0 : operation->second);
+      const Digests by = operation == running.operations.end() ? Digests{} : operation->second;
+      running.completions.whole += mix(digest, by.whole);
+      running.completions.kind += mix(digest, by.kind);
     } else {
       add(event.agent, digest);
     }
@@ -226,33 +284,64 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
   if (inner_ != nullptr) inner_->on_mbarrier(event);
 }
 
-void TraceObserver::on_async_issue(const AsyncIssueEvent& event) {
-  uint64_t digest = start(kIssue, event.site, event.agent.lanes);
-  digest = mix(digest, event.completion_target);
-  digest = mix(digest, event.completion_phase);
-  digest = mix(digest, event.tensor_map << 1 | (event.accumulates ? 1 : 0));
+TraceObserver::Digests TraceObserver::digest_issue(const AsyncIssueEvent& event) {
+  uint64_t common = start(kIssue, event.site, event.agent.lanes);
+  common = mix(common, event.completion_target);
+  common = mix(common, event.completion_phase);
+  common = mix(common, event.tensor_map << 1 | (event.accumulates ? 1 : 0));
   if (event.kind == AsyncKind::wgmma) {
     // Which bytes the operands are follows from the instruction and its descriptors.
     for (const AsyncIssueEvent::TileLayout& layout : event.layout) {
-      digest = mix(digest, layout.start);
-      digest = mix(digest, uint64_t{layout.leading_offset} << 32 | layout.stride_offset);
-      digest = mix(digest, uint64_t{layout.swizzle_bytes} << 32 | layout.base_offset);
+      common = mix(common, layout.start);
+      common = mix(common, uint64_t{layout.leading_offset} << 32 | layout.stride_offset);
+      common = mix(common, uint64_t{layout.swizzle_bytes} << 32 | layout.base_offset);
     }
-  } else {
-    for (const int32_t origin : event.layout[0].origin) digest = mix(digest, static_cast<uint32_t>(origin));
-    for (const auto& ranges : {event.reads, event.writes}) {
-      for (const ByteRange& range : ranges) digest = mix(mix(digest, range.address), range.bytes);
-    }
+    return {common, common};
   }
+  Digests digest{common, common};
+  const auto& origin = event.layout[0].origin;
+  const auto [first, fresh] = running_of(worker(), event.agent).origins.try_emplace(event.tensor_map);
+  if (fresh) std::copy(std::begin(origin), std::end(origin), first->second.begin());
+  for (size_t i = 0; i < first->second.size(); ++i) {
+    digest.whole = mix(digest.whole, static_cast<uint32_t>(origin[i]));
+    digest.kind = mix(digest.kind, static_cast<uint32_t>(origin[i]) - static_cast<uint32_t>(first->second[i]));
+  }
+  const auto add_ranges = [&](std::span<const ByteRange> ranges, Space space) {
+    uint64_t bytes = 0;
+    for (const ByteRange& range : ranges) {
+      digest.whole = mix(mix(digest.whole, range.address), range.bytes);
+      if (space != Space::global) digest.kind = mix(mix(digest.kind, range.address), range.bytes);
+      bytes += range.bytes;
+    }
+    digest.kind = mix(digest.kind, bytes);
+  };
+  add_ranges(event.reads, event.source_space);
+  add_ranges(event.writes, event.destination_space);
+  return digest;
+}
+
+void TraceObserver::on_async_issue(const AsyncIssueEvent& event) {
+  const Digests digest = digest_issue(event);
   add(event.agent, digest);
   if (event.completion == Completion::mbarrier || event.kind == AsyncKind::cp_async) {
-    Running& running = running_of(worker(), event.agent);
-    const WarpTrace* warp = warp_of(worker(), event.agent);
-    const uint64_t lane = warp == nullptr ? 0 : warp->lanes[std::countr_zero(event.agent.lanes | 1u << 31)];
-    running.operations[event.id] = mix(digest, lane);
+    Digests name = digest;
+    if (const WarpTrace* warp = warp_of(worker(), event.agent)) {
+      const auto lane = static_cast<unsigned>(std::countr_zero(event.agent.lanes | 1u << 31));
+      name = {mix(name.whole, warp->lanes[lane]), mix(name.kind, warp->kinds[lane])};
+    }
+    running_of(worker(), event.agent).operations[event.id] = name;
   }
   if (event.destination_space == Space::global) {
     for (const ByteRange& range : event.writes) worker().written.add(range.address, range.bytes);
+  }
+  if (stop_ != nullptr) {
+    if (event.tensor_map != 0) touch(event.tensor_map, 128, TouchKind::read);
+    if (event.source_space == Space::global) {
+      for (const ByteRange& range : event.reads) touch(range.address, range.bytes, TouchKind::read);
+    }
+    if (event.destination_space == Space::global) {
+      for (const ByteRange& range : event.writes) touch(range.address, range.bytes, TouchKind::write);
+    }
   }
   if (inner_ != nullptr) inner_->on_async_issue(event);
 }
@@ -274,23 +363,31 @@ void TraceObserver::on_exit(const Agent& agent, Site site) {
   running.threads_left -= static_cast<uint32_t>(std::popcount(agent.lanes));
   if (running.threads_left == 0) {
     for (const WarpTrace& warp : running.warps) {
-      for (const uint64_t lane : warp.lanes) running.ended = mix(running.ended, lane);
+      for (const uint64_t lane : warp.lanes) running.ended.whole = mix(running.ended.whole, lane);
+      for (const uint64_t lane : warp.kinds) running.ended.kind = mix(running.ended.kind, lane);
     }
     running.warps = {};
+    running.origins = {};
+    if (stop_ != nullptr) count_kind(running.ended.kind);
   }
   if (inner_ != nullptr) inner_->on_exit(agent, site);
 }
 
 bool TraceObserver::finish(LaunchTrace& trace) {
   trace.clusters.assign(clusters_, 0);
+  if (stop_ != nullptr) trace.kinds.assign(clusters_, 0);
   WrittenBytes written;
   for (Worker& worker : workers_) {
     if (worker.unsuitable) return false;
     for (const auto& [index, running] : worker.running) {
       if (running.threads_left != 0 || index >= clusters_) return false;
-      trace.clusters[index] = mix(running.ended, running.completions) | 1;
+      trace.clusters[index] = mix(running.ended.whole, running.completions.whole) | 1;
+      if (stop_ != nullptr) trace.kinds[index] = mix(running.ended.kind, running.completions.kind) | 1;
     }
     written.absorb(std::move(worker.written));
+  }
+  for (size_t w = 1; w < workers_.size() && stop_ != nullptr; ++w) {
+    if (!workers_[0].global->absorb(*workers_[w].global)) return false;
   }
   trace.written = written.ranges();
   return true;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/address_space.h"
@@ -43,6 +45,9 @@ using MemoryDigest = uint64_t;
 struct LaunchTrace {
   uint64_t shape = 0;              ///< digest of kernel, grid, blocks and clusters
   std::vector<uint64_t> clusters;  ///< digest by cluster; 0: it did not run
+  /// The same but for where in global memory the threads worked. Clusters that agree in this do the same with their
+  /// shared memory, and all their synchronisation is the same.
+  std::vector<uint64_t> kinds;
   std::vector<ByteRange> written;  ///< global bytes
   /// Kernels whose tensor-core results decide nothing but what is stored: memory before the launch, and the pages that
   /// it wrote. From equal memory an equal launch leaves the same behind, so the products need not be computed again.
@@ -53,8 +58,8 @@ struct LaunchTrace {
   uint64_t tensor_macs = 0;
 
   size_t memory() const {
-    return clusters.size() * sizeof(uint64_t) + written.size() * sizeof(ByteRange) + pages.size() * sizeof(uint64_t) +
-           contents.size();
+    return (clusters.size() + kinds.size()) * sizeof(uint64_t) + written.size() * sizeof(ByteRange) +
+           pages.size() * sizeof(uint64_t) + contents.size();
   }
 };
 
@@ -78,6 +83,10 @@ class TraceStore {
 class TraceObserver final : public Observer {
  public:
   TraceObserver(Observer* inner, const LaunchEvent& launch, uint32_t clusters, unsigned workers);
+  /// From now on also remembers which threads touched which global bytes, so that finish() knows whether any two may
+  /// conflict there, and saves what is written. Sets `stop` once that is clear, or, with `few_kinds`, when there are
+  /// too many kinds of clusters for kinds to be of use.
+  void watch_global(const AddressSpace& memory, UndoLog& undo, std::atomic<bool>& stop, bool few_kinds);
 
   bool serial() const override { return false; }
   void on_worker(unsigned worker) override;
@@ -100,8 +109,12 @@ class TraceObserver final : public Observer {
 
  private:
   /// The threads of a cluster while it runs: by warp and lane.
+  struct Digests {
+    uint64_t whole = 0, kind = 0;
+  };
   struct WarpTrace {
-    std::array<uint64_t, 32> lanes{};
+    std::array<uint64_t, 32> lanes{};  ///< with global addresses
+    std::array<uint64_t, 32> kinds{};  ///< without
     /// Lanes whose last act was to ask for a phase that was not complete, and where. They have to ask again: a thread
     /// that does something else instead shows when the phase completed.
     uint32_t turned_away = 0;
@@ -110,27 +123,47 @@ class TraceObserver final : public Observer {
   struct Running {
     std::vector<WarpTrace> warps;
     /// Asynchronous operations that complete on an mbarrier: who issued them and when in its own order.
-    std::unordered_map<uint64_t, uint64_t> operations;
-    uint64_t completions = 0;  ///< a sum: they come in any order
+    std::unordered_map<uint64_t, Digests> operations;
+    Digests completions;  ///< sums: they come in any order
     uint32_t threads_left = 0;
-    uint64_t ended = 0;  ///< digest of the threads once all have exited
+    Digests ended;  ///< of the threads once all have exited
+    /// Where the first copy by each tensor map lay: what the others are compared with.
+    std::unordered_map<uint64_t, std::array<int32_t, 5>> origins;
   };
   struct Worker {
     std::unordered_map<uint32_t, Running> running;
     uint32_t last_cluster = ~0u;
     Running* last = nullptr;
     WrittenBytes written;
+    std::unique_ptr<GlobalTouches> global;  ///< null unless watch_global() asks for it
     bool unsuitable = false;
   };
   Worker& worker();
   Running& running_of(Worker& worker, const Agent& agent);
   /// Null once all threads of the cluster have exited: what still happens shows in `completions`.
   WarpTrace* warp_of(Worker& worker, const Agent& agent);
-  void add(const Agent& agent, uint64_t event);
+  void add(const Agent& agent, uint64_t event) { add(agent, {event, event}); }
+  void add(const Agent& agent, const Digests& event);
+  Digests digest_issue(const AsyncIssueEvent& event);
+  void touch_lanes(const AccessEvent& event);
+  /// An asynchronous operation touches the bytes, at some time.
+  void touch(uint64_t address, uint64_t bytes, TouchKind kind);
+  /// Something that the digests do not tell, or may be a race.
+  void give_up() {
+    worker().unsuitable = true;
+    if (stop_ != nullptr) stop_->store(true);
+  }
+  void count_kind(uint64_t kind);
 
   Observer* inner_;
   uint32_t clusters_, warps_per_cta_, ctas_, threads_;
   std::vector<Worker> workers_;
+  const AddressSpace* memory_ = nullptr;
+  std::atomic<bool>* stop_ = nullptr;
+  bool few_kinds_ = false;
+  std::mutex kinds_mutex_;
+  std::unordered_set<uint64_t> kinds_;  ///< of clusters that have ended
+  size_t ended_ = 0;
 };
 
 /// Digest of what is launched how.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <set>
@@ -55,7 +56,10 @@ class Spy final : public Observer {
     shared += clean ? 1 : 0;
     return clean;
   }
-  void on_access(const AccessEvent& e) override { checker_.on_access(e); }
+  void on_access(const AccessEvent& e) override {
+    ++accesses;
+    checker_.on_access(e);
+  }
   void on_fence(const FenceEvent& e) override { checker_.on_fence(e); }
   void on_barrier(const BarrierEvent& e) override { checker_.on_barrier(e); }
   void on_mbarrier(const MbarrierEvent& e) override { checker_.on_mbarrier(e); }
@@ -64,6 +68,7 @@ class Spy final : public Observer {
 
   checker::Checker& checker() { return checker_; }
   unsigned proved = 0, shared = 0;
+  std::atomic<unsigned> accesses{0};
   LaunchEvent launch;
 
  private:
@@ -92,19 +97,19 @@ std::string kernel(const std::string& while_copying, const std::string& afterwar
 constexpr uint32_t kBytes = 65536, kCtas = 64;
 
 struct Outcome {
-  unsigned proved = 0, shared = 0;
+  unsigned proved = 0, shared = 0, accesses = 0;
   std::multiset<std::string> rules;
   std::vector<std::byte> memory;
   LaunchEvent launch;
 };
 
 Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_ptr<TraceStore>& traces,
-            uint32_t value = 5) {
+            uint32_t value = 5, unsigned threads = 2) {
   Outcome outcome;
   Spy spy;
   DeviceOptions options;
   options.observer = &spy;
-  options.threads = 2;
+  options.threads = threads;
   options.completion = policy;
   options.definedness = DefinednessMode::watch;
   options.traces = traces;
@@ -124,11 +129,12 @@ Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_p
   std::memcpy(request.parameters.data(), &data, 8);
   auto report = (*device)->launch(request);
   EXPECT_TRUE(report) << report.error().message;
-  EXPECT_FALSE(report && report->fault) << report->fault->message;
+  if (report && report->fault) ADD_FAILURE() << report->fault->message;
   spy.checker().finish_outputs();
   EXPECT_FALSE((*device)->met_undefined());
   outcome.proved = spy.proved;
   outcome.shared = spy.shared;
+  outcome.accesses = spy.accesses;
   for (const auto& finding : spy.checker().findings()) outcome.rules.insert(finding.rule);
   outcome.memory.resize(kBytes);
   (void)(*device)->read(data, outcome.memory);
@@ -142,7 +148,6 @@ TEST(LaunchTrace, AnotherPolicyIsComparedNotWatched) {
   const auto traces = std::make_shared<TraceStore>();
   const std::string ptx = kernel("", kStore);
   const Outcome first = run(ptx, CompletionPolicy::eager, traces);
-  EXPECT_EQ(first.proved, 0u);
   EXPECT_EQ(first.shared, 1u);
   for (const CompletionPolicy policy : {CompletionPolicy::lazy, CompletionPolicy::random}) {
     const Outcome again = run(ptx, policy, traces);
@@ -255,6 +260,65 @@ TEST(LaunchTrace, ProductsThatDecideSomethingAreFormedAgain) {
     EXPECT_EQ(again.proved, 1u);
     EXPECT_EQ(again.memory, first.memory);
   }
+}
+
+// --- clusters of one kind
+
+TEST(Kinds, OneOfEachIsWatched) {
+  // Every eighth block does something else, and everything is right.
+  const std::string ptx = kernel("", std::string(kStore) +
+                                         "  and.b32 %r10, %r3, 7;\n  setp.ne.u32 %q2, %r10, 3;\n  @%q2 exit;\n"
+                                         "  bar.sync 0;\n  st.shared.u32 [%r8], %r1;\n");
+  const Outcome all = run(ptx, CompletionPolicy::eager, nullptr);
+  EXPECT_EQ(all.proved, 1u);
+  EXPECT_EQ(all.shared, 1u);
+  EXPECT_TRUE(all.rules.empty());
+  EXPECT_EQ(all.accesses, 2u * 2 + 1) << "two blocks of 64 are watched";
+  uint32_t word = 0;
+  for (uint32_t i = 0; i < kCtas * 32; ++i) {
+    std::memcpy(&word, all.memory.data() + 32768 + size_t{i} * 4, 4);
+    ASSERT_EQ(word, 5u) << i << ": what all blocks wrote is there";
+  }
+}
+
+struct Odd {
+  const char* name;
+  const char* body;
+  const char* rule;
+};
+
+TEST(Kinds, TheOddOneIsFound) {
+  // Block 37 of 64 does what the others do not.
+  const Odd odd[] = {
+      {"a race in shared memory", "  @%q2 st.shared.u32 [tile], %r1;\n", "race.warp"},
+      {"another's global memory", "  @%q2 st.global.u32 [%rd2+4], %r1;\n", "race.global"},
+      {"memory that another reads", "  add.u64 %rd4, %rd0, 12;\n  @%q2 st.global.u32 [%rd4], %r1;\n",
+       "async.overwritten"},
+      {"the source of its own copy", "  @%q2 st.global.u32 [%rd1], %r1;\n", "race.warp"},
+      {"a wait for what nobody brings",
+       "  @!%q2 bra DONE;\n  @%q0 bra DONE;\n  mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], 16;\nDONE:\n",
+       "mbarrier.tx-mismatch"},
+  };
+  for (const Odd& one : odd) {
+    SCOPED_TRACE(one.name);
+    const std::string ptx = kernel("", "  setp.eq.u32 %q2, %r3, 37;\n" + std::string(one.body) + kStore);
+    const Outcome found = run(ptx, CompletionPolicy::eager, nullptr),
+                  alone = run(ptx, CompletionPolicy::eager, nullptr, 5, 1);
+    EXPECT_GE(found.rules.count(one.rule), 1u) << testing::PrintToString(found.rules);
+    EXPECT_EQ(found.rules, alone.rules);
+    EXPECT_EQ(found.proved, 0u);
+  }
+}
+
+TEST(Kinds, TooManyAreWatchedOneByOne) {
+  // Each block passes the barrier another number of times.
+  const std::string ptx = kernel("", std::string(kStore) +
+                                         "  add.u32 %r10, %r3, 1;\nMORE:\n  bar.sync 0;\n  sub.u32 %r10, %r10, 1;\n"
+                                         "  setp.ne.u32 %q2, %r10, 0;\n  @%q2 bra MORE;\n");
+  const Outcome outcome = run(ptx, CompletionPolicy::eager, nullptr);
+  EXPECT_EQ(outcome.proved, 0u);
+  EXPECT_EQ(outcome.shared, 1u);
+  EXPECT_TRUE(outcome.rules.empty());
 }
 
 TEST(TraceStore, IsBounded) {

@@ -8,13 +8,7 @@
 #include "base/text.h"
 #include "problem/parallel.h"
 #include "problem/random_element.h"
-
-// The same source is compiled for several instruction-set levels; the results are equal, as every operation is exact.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define PTXBENCH_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), optimize("O3")))
-#else
-#define PTXBENCH_CLONES
-#endif
+#include "problem/vector_clones.h"
 
 namespace ptxbench::problem {
 namespace {

@@ -20,13 +20,19 @@ std::string_view to_string(Verdict verdict);
 /// Limits of the rule for one output tensor, seen as rows of its last dimension. Norms of rows and blocks are floored
 /// at a tenth of the tensor's rms. docs/problems.md says where the numbers come from.
 struct Limits {
-  double tensor_l2 = 0;    ///< ||y - t|| / ||t||
-  double block_l2 = 0;     ///< the same over the worst block of 64 rows
-  double row_l2 = 0;       ///< the same over the worst row
-  double element = 0;      ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
-  double gain = 0;         ///< |<y,t>/<t,t> - 1|
+  double tensor_l2 = 0;  ///< ||y - t|| / ||t||
+  double block_l2 = 0;   ///< the same over the worst block of 64 rows
+  double row_l2 = 0;     ///< the same over the worst row
+  double element = 0;    ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
+  double gain = 0;       ///< |<y,t>/<t,t> - 1|
+  /// Where given, the tensor is judged by these and by none of the above: |y - t| of the worst element, and its root
+  /// mean square.
+  std::optional<double> absolute_max = std::nullopt, absolute_rms = std::nullopt;
   bool calibrated = true;  ///< false: scaled from another type, not yet confirmed by measurements
 };
+
+/// Limits for the logarithms of row sums that attention returns, whose size says nothing about their error.
+Limits log_sum_limits();
 
 /// Limits for outputs of this type of an operation ("gemm", "attention"); nothing where the rule is not calibrated.
 std::optional<Limits> limits_for(std::string_view op_type, Dtype output);
@@ -81,6 +87,8 @@ struct TensorComparison {
   std::optional<ElementError> worst_element_at;
   double gain = 1;
   double max_absolute_error = 0;
+  double rms_absolute_error = 0;
+  bool absolute = false;  ///< judged by the two above
 
   CompatResult compat;
   std::optional<ElementError> first_wrong;

@@ -301,8 +301,8 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
   problem::TruthRequest request = problem::request_for(input.problem, input.inputs);
   request.tiles = tiles;
   request.threads = input.threads;
-  std::vector<problem::Tensor> computed;
-  const std::vector<problem::Tensor>* truth = input.truth;
+  problem::Truth computed;
+  const problem::Truth* truth = input.truth;
   if (truth == nullptr) {
     const auto started = Clock::now();
     auto made = (*reference)(request);
@@ -325,7 +325,10 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
     const problem::Tensor& output = observation.outputs[i];
     const auto limits = problem::limits_for(definition, i);
     if (run.sampled) options.known = tiles[i];
-    problem::TensorComparison result = problem::compare(output, (*truth)[i].as<float>(), limits, options);
+    options.term_norms = truth->term_norms[i];
+    const auto attention = problem::attention_operands(request, i);
+    options.attention = attention ? &*attention : nullptr;
+    problem::TensorComparison result = problem::compare(output, truth->outputs[i].as<float>(), limits, options);
     if (result.unwritten > 0) findings.push_back(unwritten_finding(output, result.unwritten));
     if (result.verdict == problem::Verdict::failed) {
       Finding finding = numeric_finding(result, observation.launches);

@@ -107,27 +107,50 @@ AttentionGradientInputs attention_gradient_inputs(const TruthRequest& request, c
           rows_of(request, roles.lse)};
 }
 
-Result<std::vector<Tensor>> attention_reference(const TruthRequest& request) {
+Result<Truth> attention_reference(const TruthRequest& request) {
   const AttentionRoles roles = *attention_roles(request.problem.definition);
   const AttentionShape shape = attention_shape(request.problem, roles);
   auto outputs = make_outputs_fp32(request.problem);
-  if (!outputs) return outputs;
-  const auto data = [&](std::size_t index) { return (*outputs)[index].as<float>().data(); };
+  if (!outputs) return tl::unexpected(outputs.error());
+  Truth truth;
+  truth.outputs = std::move(*outputs);
+  truth.term_norms.resize(truth.outputs.size());
+  const auto data = [&](std::size_t index) { return truth.outputs[index].as<float>().data(); };
   std::vector<RowRange> rows;
   if (!roles.backward) {
     add_rows(request, roles.o, shape, false, rows);
     add_rows(request, roles.lse, shape, true, rows);
     attention_forward(shape, attention_inputs(request, roles), rows, data(roles.o), data(roles.lse), request.threads);
-    return outputs;
+    return truth;
   }
+  const auto norms_of = [&](std::size_t index) {
+    truth.term_norms[index].resize(static_cast<std::size_t>(shape.rows()));
+    return truth.term_norms[index].data();
+  };
+  const TermNorms norms{norms_of(roles.dq), norms_of(roles.dk), norms_of(roles.dv)};
   const AttentionGradientInputs inputs = attention_gradient_inputs(request, roles);
   add_rows(request, roles.dq, shape, false, rows);
-  attention_backward_q(shape, inputs, rows, data(roles.dq), request.threads);
+  attention_backward_q(shape, inputs, rows, data(roles.dq), request.threads, norms);
   rows.clear();
   add_rows(request, roles.dk, shape, false, rows);
   add_rows(request, roles.dv, shape, false, rows);
-  attention_backward_kv(shape, inputs, rows, data(roles.dk), data(roles.dv), request.threads);
-  return outputs;
+  attention_backward_kv(shape, inputs, rows, data(roles.dk), data(roles.dv), request.threads, norms);
+  return truth;
+}
+
+std::optional<AttentionOperands> attention_operands(const TruthRequest& request, std::size_t output) {
+  using Output = AttentionOperands::Output;
+  const auto roles = attention_roles(request.problem.definition);
+  if (!roles) return std::nullopt;
+  AttentionOperands operands{attention_shape(request.problem, *roles), attention_inputs(request, *roles), std::nullopt,
+                             Output::o};
+  if (roles->backward) {
+    operands.gradient = attention_gradient_inputs(request, *roles);
+    operands.output = output == roles->dq ? Output::dq : output == roles->dk ? Output::dk : Output::dv;
+  } else if (output == roles->lse) {
+    operands.output = Output::lse;
+  }
+  return operands;
 }
 
 Result<ForwardResults> attention_forward_results(const TruthRequest& request) {

@@ -35,7 +35,7 @@ AttentionInputs attention_inputs(const TruthRequest& request, const AttentionRol
 AttentionGradientInputs attention_gradient_inputs(const TruthRequest& request, const AttentionRoles& roles);
 
 /// The native reference (find_reference).
-Result<std::vector<Tensor>> attention_reference(const TruthRequest& request);
+Result<Truth> attention_reference(const TruthRequest& request);
 
 /// O and L of a backward pass, computed from Q, K and V of the request, in the definition's types.
 struct ForwardResults {

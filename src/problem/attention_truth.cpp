@@ -108,6 +108,19 @@ PTXBENCH_CLONES float dot(const float* a, const float* b, std::int64_t count) {
   return static_cast<float>(sum);
 }
 
+/// Sum of the squares of `values`, each times its weight.
+PTXBENCH_CLONES double weighted_squares(const float* values, const float* weights, std::int64_t count) {
+  float lane[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t j = 0; j < kLanes; ++j) lane[j] += values[i + j] * values[i + j] * weights[i + j];
+  }
+  for (; i < count; ++i) lane[0] += values[i] * values[i] * weights[i];
+  double sum = 0;
+  for (const float value : lane) sum += static_cast<double>(value);
+  return sum;
+}
+
 /// Rows of a matrix, widened, [row][column]; padded with zeros to multiples of what the micro-kernels take.
 class Panel {
  public:
@@ -177,6 +190,11 @@ void multiply(const Panel& a, const Panel& b, std::int64_t rows, std::int64_t co
       kernel({a.row(row), a.pitch(), b.row(0) + column, b.pitch(), depth}, c.row(row) + column, c.pitch());
     }
   }
+}
+
+/// Squared norms of the first rows of a panel.
+void squared_norms(const Panel& panel, std::int64_t rows, std::int64_t depth, std::vector<float>& out) {
+  for (std::int64_t i = 0; i < rows; ++i) out[static_cast<std::size_t>(i)] = dot(panel.row(i), panel.row(i), depth);
 }
 
 /// Rows of one head.
@@ -273,13 +291,16 @@ struct QueryTerms {
   std::vector<float> whole, part, delta, lse;
 };
 
-void backward_q_part(const AttentionShape& shape, const AttentionGradientInputs& inputs, const Part& part, float* dq) {
+void backward_q_part(const AttentionShape& shape, const AttentionGradientInputs& inputs, const Part& part, float* dq,
+                     const TermNorms& norms) {
   const std::int64_t depth = shape.depth, rows = part.end - part.begin, head = part.head * shape.sequence;
   const Exponent exponent(shape.scale());
   Panel q(rows, depth), d_o(rows, depth), o(rows, depth), k(kChunk, depth), v(kChunk, depth);
   Panel k_transposed(depth, kChunk), v_transposed(depth, kChunk), scores(rows, kChunk), gradients(rows, kChunk);
   Sums sums(rows, depth);
   QueryTerms terms(rows);
+  std::vector<float> k_norms(kChunk);
+  std::vector<double> squares(static_cast<std::size_t>(rows), 0.0);
   q.read(inputs.forward.q, head + part.begin, rows);
   d_o.read(inputs.d_o, head + part.begin, rows);
   terms.read(shape, inputs, part.head, part.begin, rows, d_o, o);
@@ -292,11 +313,13 @@ void backward_q_part(const AttentionShape& shape, const AttentionGradientInputs&
     v_transposed.transpose(v, count, depth);
     multiply(q, k_transposed, rows, count, depth, scores);
     multiply(d_o, v_transposed, rows, count, depth, gradients);
+    squared_norms(k, count, depth, k_norms);
     for (std::int64_t i = 0; i < rows; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const std::int64_t valid = shape.causal ? std::clamp(part.begin + i + 1 - key, std::int64_t{0}, count) : count;
       score_gradients_along_keys(scores.row(i), gradients.row(i), valid, exponent, terms.whole[at], terms.part[at],
                                  terms.delta[at]);
+      squares[at] += weighted_squares(gradients.row(i), k_norms.data(), valid);
       std::fill(gradients.row(i) + valid, gradients.row(i) + count, 0.0f);
     }
     multiply(gradients, k, rows, depth, count, sums);
@@ -304,17 +327,23 @@ void backward_q_part(const AttentionShape& shape, const AttentionGradientInputs&
   for (std::int64_t i = 0; i < rows; ++i) {
     float* to = dq + (head + part.begin + i) * depth;
     for (std::int64_t d = 0; d < depth; ++d) to[d] = static_cast<float>(sums.row(i)[d] * shape.scale());
+    if (norms.dq != nullptr) {
+      norms.dq[head + part.begin + i] =
+          static_cast<float>(std::sqrt(squares[static_cast<std::size_t>(i)]) * shape.scale());
+    }
   }
 }
 
 void backward_kv_part(const AttentionShape& shape, const AttentionGradientInputs& inputs, const Part& part, float* dk,
-                      float* dv) {
+                      float* dv, const TermNorms& norms) {
   const std::int64_t depth = shape.depth, rows = part.end - part.begin, head = part.head * shape.sequence;
   const Exponent exponent(shape.scale());
   Panel k(rows, depth), v(rows, depth), q(kChunk, depth), d_o(kChunk, depth), o(kChunk, depth);
   Panel q_transposed(depth, kChunk), d_o_transposed(depth, kChunk), scores(rows, kChunk), gradients(rows, kChunk);
   Sums k_sums(rows, depth), v_sums(rows, depth);
   QueryTerms terms(kChunk);
+  std::vector<float> q_norms(kChunk), d_o_norms(kChunk);
+  std::vector<double> k_squares(static_cast<std::size_t>(rows), 0.0), v_squares(k_squares);
   k.read(inputs.forward.k, head + part.begin, rows);
   v.read(inputs.forward.v, head + part.begin, rows);
   // Chunks begin at multiples of their size whatever the part, so that a row's sum does not depend on the part.
@@ -328,6 +357,8 @@ void backward_kv_part(const AttentionShape& shape, const AttentionGradientInputs
     terms.read(shape, inputs, part.head, query, count, d_o, o);
     multiply(k, q_transposed, rows, count, depth, scores);
     multiply(v, d_o_transposed, rows, count, depth, gradients);
+    squared_norms(q, count, depth, q_norms);
+    squared_norms(d_o, count, depth, d_o_norms);
     for (std::int64_t i = 0; i < rows; ++i) {
       // The queries before this key do not see it.
       const std::int64_t blind = shape.causal ? std::clamp(part.begin + i - query, std::int64_t{0}, count) : 0;
@@ -335,6 +366,9 @@ void backward_kv_part(const AttentionShape& shape, const AttentionGradientInputs
       std::fill(gradients.row(i), gradients.row(i) + blind, 0.0f);
       score_gradients_along_queries(scores.row(i) + blind, gradients.row(i) + blind, count - blind, exponent,
                                     terms.whole.data() + blind, terms.part.data() + blind, terms.delta.data() + blind);
+      const auto at = static_cast<std::size_t>(i);
+      k_squares[at] += weighted_squares(gradients.row(i), q_norms.data(), count);
+      v_squares[at] += weighted_squares(scores.row(i), d_o_norms.data(), count);
     }
     multiply(scores, d_o, rows, depth, count, v_sums);
     multiply(gradients, q, rows, depth, count, k_sums);
@@ -345,6 +379,11 @@ void backward_kv_part(const AttentionShape& shape, const AttentionGradientInputs
       dk[at + d] = static_cast<float>(k_sums.row(i)[d] * shape.scale());
       dv[at + d] = static_cast<float>(v_sums.row(i)[d]);
     }
+    const auto row = static_cast<std::size_t>(i);
+    if (norms.dk != nullptr) {
+      norms.dk[head + part.begin + i] = static_cast<float>(std::sqrt(k_squares[row]) * shape.scale());
+    }
+    if (norms.dv != nullptr) norms.dv[head + part.begin + i] = static_cast<float>(std::sqrt(v_squares[row]));
   }
 }
 
@@ -381,17 +420,18 @@ void attention_forward(const AttentionShape& shape, const AttentionInputs& input
 }
 
 void attention_backward_q(const AttentionShape& shape, const AttentionGradientInputs& inputs,
-                          std::span<const RowRange> rows, float* dq, int threads) {
+                          std::span<const RowRange> rows, float* dq, int threads, const TermNorms& norms) {
   const std::vector<Part> parts = split(shape, rows);
-  parallel_for(parts.size(), threads, [&](std::uint64_t i) { backward_q_part(shape, inputs, parts[i], dq); });
+  parallel_for(parts.size(), threads, [&](std::uint64_t i) { backward_q_part(shape, inputs, parts[i], dq, norms); });
 }
 
 void attention_backward_kv(const AttentionShape& shape, const AttentionGradientInputs& inputs,
-                           std::span<const RowRange> rows, float* dk, float* dv, int threads) {
+                           std::span<const RowRange> rows, float* dk, float* dv, int threads, const TermNorms& norms) {
   std::vector<Part> parts = split(shape, rows);
   // Here the first keys are the ones that most queries see.
   std::reverse(parts.begin(), parts.end());
-  parallel_for(parts.size(), threads, [&](std::uint64_t i) { backward_kv_part(shape, inputs, parts[i], dk, dv); });
+  parallel_for(parts.size(), threads,
+               [&](std::uint64_t i) { backward_kv_part(shape, inputs, parts[i], dk, dv, norms); });
 }
 
 void attention_forward_fp64(const AttentionShape& shape, const AttentionInputs& inputs, double* o, double* lse,

@@ -48,12 +48,22 @@ struct AttentionGradientInputs {
 void attention_forward(const AttentionShape& shape, const AttentionInputs& inputs, std::span<const RowRange> rows,
                        float* o, float* lse, int threads = 0);
 
-/// Writes the given rows of dq [B*H*S, D].
+/// What a row is made of, one number for each of the B*H*S rows: the root of the sum of the squared norms of the terms
+/// that its reduction adds up. Where they cancel it exceeds the row's own norm, and so does what rounding the terms'
+/// factors costs.
+struct TermNorms {
+  float* dq = nullptr;
+  float* dk = nullptr;
+  float* dv = nullptr;
+};
+
+/// Writes the given rows of dq [B*H*S, D] and, unless it is null, of norms.dq.
 void attention_backward_q(const AttentionShape& shape, const AttentionGradientInputs& inputs,
-                          std::span<const RowRange> rows, float* dq, int threads = 0);
-/// Writes the given rows, which are keys, of dk and dv [B*H*S, D].
+                          std::span<const RowRange> rows, float* dq, int threads = 0, const TermNorms& norms = {});
+/// Writes the given rows, which are keys, of dk and dv [B*H*S, D] and, unless they are null, of norms.dk and norms.dv.
 void attention_backward_kv(const AttentionShape& shape, const AttentionGradientInputs& inputs,
-                           std::span<const RowRange> rows, float* dk, float* dv, int threads = 0);
+                           std::span<const RowRange> rows, float* dk, float* dv, int threads = 0,
+                           const TermNorms& norms = {});
 
 /// The same in fp64 throughout, slowly, for all rows.
 void attention_forward_fp64(const AttentionShape& shape, const AttentionInputs& inputs, double* o, double* lse,

@@ -12,7 +12,7 @@ MatrixRows rows_of(const ReferenceInput& input, const Shape& shape) {
   return {*input.random, shape[0], shape[1]};
 }
 
-Result<std::vector<Tensor>> gemm_reference(const TruthRequest& request) {
+Result<Truth> gemm_reference(const TruthRequest& request) {
   const auto roles = gemm_roles(request.problem.definition);
   const auto operands = gemm_operands(request);
   const TensorSpec& spec = request.problem.definition.outputs[roles->c];
@@ -25,9 +25,10 @@ Result<std::vector<Tensor>> gemm_reference(const TruthRequest& request) {
     tiles = request.tiles[roles->c];
   }
   gemm_nt_truth(operands->first, operands->second, tiles, truth->as<float>().data(), request.threads);
-  std::vector<Tensor> outputs;
-  outputs.push_back(std::move(*truth));
-  return outputs;
+  Truth result;
+  result.outputs.push_back(std::move(*truth));
+  result.term_norms.resize(1);
+  return result;
 }
 
 }  // namespace
@@ -85,7 +86,9 @@ std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthReques
 std::optional<Limits> limits_for(const Definition& definition, std::size_t output) {
   const auto roles = attention_roles(definition);
   if (roles && !roles->backward && output == roles->lse) return log_sum_limits();
-  return limits_for(definition.op_type, definition.outputs[output].dtype);
+  auto limits = limits_for(definition.op_type, definition.outputs[output].dtype);
+  if (roles && roles->backward && limits) *limits = gradient_limits(*limits);
+  return limits;
 }
 
 bool is_derived(const Definition& definition, std::size_t input) {

@@ -41,9 +41,17 @@ struct TruthRequest {
   int threads = 0;
 };
 
-/// Computes the outputs in fp32 or better, in call order, each as a float32 tensor of the output's shape; elements
-/// outside the requested tiles are right or zero.
-using ReferenceFunction = std::function<Result<std::vector<Tensor>>(const TruthRequest&)>;
+struct Truth {
+  /// In call order, each a float32 tensor of the output's shape; elements outside the requested tiles are right or
+  /// zero.
+  std::vector<Tensor> outputs;
+  /// Per output and row of its last dimension, where rounding intermediate results costs more than the row's size
+  /// tells: the root of the summed squares of what the row adds up (CompareOptions::term_norms). Empty elsewhere.
+  std::vector<std::vector<float>> term_norms;
+};
+
+/// Computes the outputs in fp32 or better.
+using ReferenceFunction = std::function<Result<Truth>(const TruthRequest&)>;
 
 /// The native reference of a definition. Nothing when there is none: then correctness is unknown, never passed.
 std::optional<ReferenceFunction> find_reference(const Definition& definition);
@@ -67,6 +75,9 @@ InputSource source_of(const Problem& problem, std::size_t input);
 /// Puts all inputs whose source is DerivedInput in place; the others must be there already. They come from the native
 /// reference, rounded to their type.
 Result<void> derive_inputs(const Problem& problem, std::vector<Tensor>& inputs, int threads);
+
+/// What the diagnosis of output `output` of an attention needs; nothing for other problems.
+std::optional<AttentionOperands> attention_operands(const TruthRequest& request, std::size_t output);
 
 /// Requests with all inputs in memory.
 TruthRequest request_for(const Problem& problem, const std::vector<Tensor>& inputs);

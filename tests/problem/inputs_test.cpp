@@ -134,13 +134,13 @@ TEST(Inputs, TilesOfSeveralOutputs) {
   for (std::size_t i = 0; i < 3; ++i) lazy.inputs.push_back({nullptr, random_input(problem, i, {})});
   const auto part = reference(lazy);
   ASSERT_TRUE(part);
-  ASSERT_EQ((*part)[0].shape, (Shape{1, 4, 200}));
+  ASSERT_EQ(part->outputs[0].shape, (Shape{1, 4, 200}));
   for (std::size_t row = 0; row < 800; ++row) {
     const bool in_lse = row >= 210 && row < 250, in_o = row >= 600 && row < 700;
-    const float lse = (*part)[0].as<float>()[row];
-    ASSERT_EQ(lse, in_lse || in_o ? (*whole)[0].as<float>()[row] : 0.0f) << row;
+    const float lse = part->outputs[0].as<float>()[row];
+    ASSERT_EQ(lse, in_lse || in_o ? whole->outputs[0].as<float>()[row] : 0.0f) << row;
     for (std::size_t i = row * 64; i < row * 64 + 64; ++i) {
-      ASSERT_EQ((*part)[1].as<float>()[i], in_lse || in_o ? (*whole)[1].as<float>()[i] : 0.0f) << row;
+      ASSERT_EQ(part->outputs[1].as<float>()[i], in_lse || in_o ? whole->outputs[1].as<float>()[i] : 0.0f) << row;
     }
   }
 }
@@ -166,7 +166,7 @@ TEST(Inputs, LazyOperandsGiveTheSameTruth) {
   ASSERT_TRUE(part);
   for (std::size_t i = 0; i < 40 * 24; ++i) {
     const bool inside = i / 24 >= 8 && i / 24 < 16;
-    EXPECT_EQ((*part)[0].as<float>()[i], inside ? (*eager)[0].as<float>()[i] : 0.0f);
+    EXPECT_EQ(part->outputs[0].as<float>()[i], inside ? eager->outputs[0].as<float>()[i] : 0.0f);
   }
 }
 

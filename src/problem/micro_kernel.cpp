@@ -48,12 +48,17 @@ __attribute__((target("avx2,fma"), always_inline)) inline void multiply_avx2(con
                                                                              __m256 (&sums)[kMicroRows][2]) {
 #pragma GCC unroll 6
   for (int row = 0; row < kMicroRows; ++row) sums[row][0] = sums[row][1] = _mm256_setzero_ps();
-  for (std::int64_t k = 0; k < operands.depth; ++k) {
-    const __m256 low = _mm256_loadu_ps(operands.b + k * operands.pitch_b);
-    const __m256 high = _mm256_loadu_ps(operands.b + k * operands.pitch_b + 8);
+  // Two pointers and one pitch reach six rows, and so leave registers to the rest.
+  const float* upper = operands.a;
+  const float* lower = operands.a + 3 * operands.pitch_a;
+  const float* b = operands.b;
+  const std::int64_t pitch_a = operands.pitch_a, pitch_b = operands.pitch_b;
+  for (std::int64_t k = operands.depth; k > 0; --k, ++upper, ++lower, b += pitch_b) {
+    const __m256 low = _mm256_loadu_ps(b);
+    const __m256 high = _mm256_loadu_ps(b + 8);
 #pragma GCC unroll 6
     for (int row = 0; row < kMicroRows; ++row) {
-      const __m256 value = _mm256_broadcast_ss(operands.a + row * operands.pitch_a + k);
+      const __m256 value = _mm256_broadcast_ss((row < 3 ? upper : lower) + row % 3 * pitch_a);
       sums[row][0] = _mm256_fmadd_ps(value, low, sums[row][0]);
       sums[row][1] = _mm256_fmadd_ps(value, high, sums[row][1]);
     }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/text.h"
@@ -81,6 +82,11 @@ int main(int argc, char** argv) {
     return code;
   } catch (const std::bad_alloc&) {
     std::fputs("ptxbench: error: out of memory\n", stderr);
+  } catch (const std::system_error& error) {
+    // What does not fit the buffer fails while it is printed.
+    const char* what = std::ferror(stdout) != 0 ? "error: cannot write the output" : "internal error";
+    std::fprintf(stderr, "ptxbench: %s: %s\n", what,
+                 std::ferror(stdout) != 0 ? error.code().message().c_str() : error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ptxbench: internal error: %s\n", error.what());
   }

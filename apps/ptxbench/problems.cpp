@@ -88,11 +88,14 @@ ExitCode show(const Options& options) {
   if (!found) return report_error(found.error());
   const Definition& definition = **found;
   if (options.json) {
-    Json workloads = Json::array();
+    Json workloads = Json::array(), checks = Json::array();
     for (const Workload& workload : dataset->workloads(definition.name)) workloads.push_back(to_json(workload));
-    fmt::print(
-        "{}\n",
-        Json{{"schema", "ptxbench.problem/1"}, {"definition", to_json(definition)}, {"workloads", workloads}}.dump(1));
+    for (const Workload& workload : dataset->checks(definition.name)) checks.push_back(to_json(workload));
+    fmt::print("{}\n", Json{{"schema", "ptxbench.problem/1"},
+                            {"definition", to_json(definition)},
+                            {"workloads", workloads},
+                            {"checks", checks}}
+                           .dump(1));
     return ExitCode::passed;
   }
   const base::Style style(base::use_color(stdout));
@@ -115,15 +118,22 @@ ExitCode show(const Options& options) {
   fmt::print("reference:\n");
   for (const auto line : base::split_lines(definition.reference)) fmt::print("{}{}\n", line.empty() ? "" : "  ", line);
   if (!judged(definition)) fmt::print("{}\n", problem::no_reference_message(definition));
-  fmt::print("\nworkloads:\n");
-  for (const Workload& workload : dataset->workloads(definition.name)) {
-    const auto made = problem::make_problem(definition, workload);
-    if (!made) return report_error(made.error());
-    const auto work = problem::required_multiply_adds(*made);
-    fmt::print("  {}  {:<10} {:>10}{}\n", workload.uuid, describe_axes(definition, workload),
-               base::format_bytes(made->tensor_bytes), work ? fmt::format("  {:.1f} GFLOP", *work * 2e-9) : "");
+  const auto usual = dataset->default_workloads(definition);
+  for (const bool checks : {false, true}) {
+    const auto& list = checks ? dataset->checks(definition.name) : dataset->workloads(definition.name);
+    if (checks && list.empty()) break;
+    fmt::print("\n{}:\n", checks ? "checks" : "workloads");
+    for (const Workload& workload : list) {
+      const auto made = problem::make_problem(definition, workload);
+      if (!made) return report_error(made.error());
+      const auto work = problem::required_multiply_adds(*made);
+      const bool is_usual = usual && std::find(usual->begin(), usual->end(), &workload) != usual->end();
+      fmt::print("  {}  {:<13} {:>10}{}{}\n", workload.uuid, describe_axes(definition, workload),
+                 base::format_bytes(made->tensor_bytes), work ? fmt::format("  {:>8.4g} GFLOP", *work * 2e-9) : "",
+                 is_usual ? "  default" : "");
+    }
+    if (list.empty()) fmt::print("  none stored; give the axes with --axis NAME=N\n");
   }
-  if (dataset->workloads(definition.name).empty()) fmt::print("  none stored; give the axes with --axis NAME=N\n");
   return ExitCode::passed;
 }
 

@@ -45,9 +45,9 @@ Result<std::vector<problem::Problem>> find_problems(const ProblemChoice& options
       workloads.push_back(**workload);
     }
   } else {
-    const auto largest = dataset->largest_workload(**definition);
-    if (!largest) return tl::unexpected<Error>(largest.error());
-    workloads.push_back(**largest);
+    const auto usual = dataset->default_workloads(**definition);
+    if (!usual) return tl::unexpected<Error>(usual.error());
+    for (const problem::Workload* workload : *usual) workloads.push_back(*workload);
   }
   std::vector<problem::Problem> problems;
   for (const problem::Workload& workload : workloads) {

@@ -15,6 +15,7 @@ struct ProblemChoice {
   std::string problem;            ///< definition
   std::vector<std::string> workloads, axes;
 };
+/// Without workloads and axes: the definition's checks, or its largest workload where it has none.
 Result<std::vector<problem::Problem>> find_problems(const ProblemChoice& options);
 
 /// The candidate's text: the file itself, or the code in a model's answer.

@@ -56,8 +56,13 @@ std::string task_message(const problem::Problem& problem) {
   definition.erase("tags");
   std::string axes;
   for (const auto& [name, value] : problem.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", name, value);
-  return fmt::format("Problem {}:\n\n```json\n{}\n```\n\nIt is judged at {}. All tensors are dense and row-major.\n",
-                     problem.definition.name, definition.dump(2), axes);
+  std::string batch;
+  for (const problem::Axis& axis : problem.definition.axes) {
+    if (problem.definition.is_batch_axis(axis.name)) batch += (batch.empty() ? "" : " and ") + axis.name;
+  }
+  if (!batch.empty()) batch = fmt::format(" Take {} from the tensors' shapes: other values are tried too.", batch);
+  return fmt::format("Problem {}:\n\n```json\n{}\n```\n\nIt is judged at {}.{} All tensors are dense and row-major.\n",
+                     problem.definition.name, definition.dump(2), axes, batch);
 }
 
 }  // namespace ptxbench::agent

@@ -63,14 +63,17 @@ std::string stage_detail(const Evaluation& evaluation, StageName name) {
       std::string text;
       const std::size_t outputs = evaluation.runs.empty() ? 0 : evaluation.runs.front().outputs.size();
       for (std::size_t i = 0; i < outputs; ++i) {
-        double tensor = 0, row = 0;
+        double tensor = 0, row = 0, largest = 0;
         for (const Run& run : evaluation.runs) {
           if (i >= run.outputs.size()) continue;
           tensor = std::max(tensor, run.outputs[i].tensor_l2);
           row = std::max(row, run.outputs[i].worst_row_l2);
+          largest = std::max(largest, run.outputs[i].max_absolute_error);
         }
-        text += fmt::format("{}{}: relative error {:.2g}, worst row {:.2g}", text.empty() ? "" : "; ",
-                            evaluation.runs.front().outputs[i].name, tensor, row);
+        const problem::TensorComparison& output = evaluation.runs.front().outputs[i];
+        text += text.empty() ? "" : "; ";
+        text += output.absolute ? fmt::format("{}: largest error {:.2g}", output.name, largest)
+                                : fmt::format("{}: relative error {:.2g}, worst row {:.2g}", output.name, tensor, row);
       }
       if (evaluation.sampled && !text.empty())
         text += fmt::format(" ({} of the elements)", share_text(evaluation.coverage));

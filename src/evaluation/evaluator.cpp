@@ -25,7 +25,8 @@ constexpr double kBigMacs = 1e11;
 constexpr double kSmallMacs = 1e9;  ///< up to here a second run with other inputs costs nothing worth mentioning
 constexpr unsigned kDefaultSample = 4;
 constexpr problem::Distribution kDistributions[] = {problem::Distribution::normal, problem::Distribution::scaled,
-                                                    problem::Distribution::spiky};
+                                                    problem::Distribution::spiky,  problem::Distribution::ties,
+                                                    problem::Distribution::flat,   problem::Distribution::tiny};
 
 std::string_view completion_text(emulator::CompletionPolicy policy) {
   switch (policy) {

@@ -249,7 +249,7 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
     run.coverage = 0;
   };
 
-  std::vector<problem::Tile> tiles;
+  std::vector<std::vector<problem::Tile>> tiles;  // per output; empty unless sampled
   std::uint64_t total = 0, known = 0;
   for (const problem::Tensor& output : observation.outputs) total += output.count;
   if (run.sampled) {
@@ -260,20 +260,24 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
                       observation.backend.filled.front()));
       return times;
     }
-    if (observation.outputs.size() != 1 || problem::bits_of(observation.outputs.front().dtype) < 16) {
-      unknown("sampling needs a single output of at least 16-bit elements; use --full or --axis");
-      return times;
-    }
-    auto written = written_tiles(observation.outputs.front());
-    if (!written) {
-      unknown("the sampled clusters wrote too scattered elements; use --full or --axis");
-      return times;
-    }
-    tiles = std::move(*written);
-    known = elements_of(tiles);
-    if (tiles.empty()) {
-      unknown("none of the sampled clusters wrote any output element");
-      return times;
+    for (const problem::Tensor& output : observation.outputs) {
+      if (problem::bits_of(output.dtype) < 16) {
+        unknown("sampling needs outputs of at least 16-bit elements; use --full or --axis");
+        return times;
+      }
+      auto written = written_tiles(output);
+      if (!written) {
+        unknown("the sampled clusters wrote too scattered elements; use --full or --axis");
+        return times;
+      }
+      if (written->empty()) {
+        unknown(observation.outputs.size() == 1
+                    ? std::string("none of the sampled clusters wrote any output element")
+                    : fmt::format("none of the sampled clusters wrote any element of output {}", output.name));
+        return times;
+      }
+      known += elements_of(*written);
+      tiles.push_back(std::move(*written));
     }
   } else {
     known = total;
@@ -297,8 +301,8 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
   problem::TruthRequest request = problem::request_for(input.problem, input.inputs);
   request.tiles = tiles;
   request.threads = input.threads;
-  std::vector<problem::Tensor> computed;
-  const std::vector<problem::Tensor>* truth = input.truth;
+  problem::Truth computed;
+  const problem::Truth* truth = input.truth;
   if (truth == nullptr) {
     const auto started = Clock::now();
     auto made = (*reference)(request);
@@ -311,7 +315,6 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
   const auto started = Clock::now();
   const auto operands = problem::gemm_operands(request);
   problem::CompareOptions options;
-  options.known = tiles;
   options.threads = input.threads;
   if (operands) {
     options.a = &operands->first;
@@ -320,8 +323,12 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
   run.correctness = Status::passed;
   for (std::size_t i = 0; i < observation.outputs.size(); ++i) {
     const problem::Tensor& output = observation.outputs[i];
-    const auto limits = problem::limits_for(definition.op_type, output.dtype);
-    problem::TensorComparison result = problem::compare(output, (*truth)[i].as<float>(), limits, options);
+    const auto limits = problem::limits_for(definition, i);
+    if (run.sampled) options.known = tiles[i];
+    options.term_norms = truth->term_norms[i];
+    const auto attention = problem::attention_operands(request, i);
+    options.attention = attention ? &*attention : nullptr;
+    problem::TensorComparison result = problem::compare(output, truth->outputs[i].as<float>(), limits, options);
     if (result.unwritten > 0) findings.push_back(unwritten_finding(output, result.unwritten));
     if (result.verdict == problem::Verdict::failed) {
       Finding finding = numeric_finding(result, observation.launches);

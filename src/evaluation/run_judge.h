@@ -17,7 +17,7 @@ void judge_execution(const DeviceObservation& observation, Run& run, std::vector
 struct CorrectnessInput {
   const problem::Problem& problem;
   const std::vector<problem::Tensor>& inputs;
-  const std::vector<problem::Tensor>* truth = nullptr;  ///< complete; null: computed here for what was written
+  const problem::Truth* truth = nullptr;  ///< complete; null: computed here for what was written
   int threads = 0;
 };
 struct CorrectnessTimes {

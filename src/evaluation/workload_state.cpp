@@ -82,7 +82,7 @@ Result<std::shared_ptr<const WorkloadState>> WorkloadCache::get(const problem::P
         if (!again) return tl::unexpected<Error>(again.error());
         complete->inputs = std::move(*again);
       }
-      entry->bytes = bytes_of(complete->inputs) + bytes_of(*complete->truth);
+      entry->bytes = bytes_of(complete->inputs) + bytes_of(complete->truth->outputs);
       entry->state = std::move(complete);
     }
   }

@@ -17,7 +17,7 @@ namespace ptxbench::evaluation {
 /// Inputs of one workload with one seed and, once somebody needed it, the whole truth.
 struct WorkloadState {
   std::vector<problem::Tensor> inputs;
-  std::optional<std::vector<problem::Tensor>> truth;  ///< nothing: not computed, or no native reference
+  std::optional<problem::Truth> truth;  ///< nothing: not computed, or no native reference
   double inputs_seconds = 0, truth_seconds = 0;
 };
 

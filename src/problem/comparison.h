@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "problem/attention_truth.h"
 #include "problem/gemm_truth.h"
 #include "problem/tensor.h"
 
@@ -26,7 +27,20 @@ struct Limits {
   double element = 0;      ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
   double gain = 0;         ///< |<y,t>/<t,t> - 1|
   bool calibrated = true;  ///< false: scaled from another type, not yet confirmed by measurements
+  /// What rounding the terms of a sum may cost, in multiples of its expected size, where that is more than the limits
+  /// above grant: the norm of the error of the tensor and of a block, of a row, and one element. Such a row or element
+  /// may exceed its limit `cap` times, blocks and the tensor a third of that.
+  double noise_block = 4, noise_row = 4, noise_element = 4, noise_cap = 10;
+  /// Where given, the tensor is judged by these and by none of the above: |y - t| of the worst element, and its root
+  /// mean square.
+  std::optional<double> absolute_max = std::nullopt, absolute_rms = std::nullopt;
 };
+
+/// Limits for the logarithms of row sums that attention returns, whose size says nothing about their error.
+Limits log_sum_limits();
+
+/// Limits for the gradients of attention, from those for its output.
+Limits gradient_limits(Limits limits);
 
 /// Limits for outputs of this type of an operation ("gemm", "attention"); nothing where the rule is not calibrated.
 std::optional<Limits> limits_for(std::string_view op_type, Dtype output);
@@ -81,6 +95,8 @@ struct TensorComparison {
   std::optional<ElementError> worst_element_at;
   double gain = 1;
   double max_absolute_error = 0;
+  double rms_absolute_error = 0;
+  bool absolute = false;  ///< judged by the two above
 
   CompatResult compat;
   std::optional<ElementError> first_wrong;
@@ -93,13 +109,27 @@ struct TensorComparison {
   static constexpr std::size_t kMaxCells = 4096;
 };
 
+/// The inputs of an attention whose output is compared, and which output that is.
+struct AttentionOperands {
+  enum class Output { o, lse, dq, dk, dv };
+  AttentionShape shape;
+  AttentionInputs inputs;
+  std::optional<AttentionGradientInputs> gradient;  ///< of a backward pass
+  Output output = Output::o;
+};
+
 struct CompareOptions {
   /// The elements that are known: the candidate ran on them and the truth was computed. Empty: all.
   std::vector<Tile> known;
   int threads = 0;
+  /// Per row: the root of the summed squares of the terms that it adds up (Truth::term_norms). Empty: as the row
+  /// itself.
+  std::span<const float> term_norms;
   /// Of a GEMM, the operands, which let the diagnosis recognise skipped and stale K tiles and swizzle mistakes.
   const MatrixRows* a = nullptr;
   const MatrixRows* b = nullptr;
+  /// Of attention, what lets the diagnosis recognise mistakes in scale, mask, keys and rescaling.
+  const AttentionOperands* attention = nullptr;
   bool diagnose = true;
 };
 

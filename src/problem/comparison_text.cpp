@@ -55,7 +55,10 @@ Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(std
 std::string describe(const TensorComparison& comparison) {
   std::string text = fmt::format("{} [{} x {}] {}: {}", comparison.name, comparison.rows, comparison.columns,
                                  to_string(comparison.dtype), to_string(comparison.verdict));
-  if (comparison.verdict == Verdict::passed) {
+  if (comparison.verdict == Verdict::passed && comparison.absolute) {
+    text += fmt::format(" (largest error {:.3g}, rms {:.3g})", comparison.max_absolute_error,
+                        comparison.rms_absolute_error);
+  } else if (comparison.verdict == Verdict::passed) {
     text += fmt::format(" (relative L2 {:.3g}, worst row {:.3g}, gain {:+.2g})", comparison.tensor_l2,
                         comparison.worst_row_l2, comparison.gain - 1);
   }
@@ -117,6 +120,7 @@ Json to_json(const TensorComparison& comparison) {
               {"worst_element_at", element_json(comparison.worst_element_at)},
               {"gain", finite(comparison.gain)},
               {"max_absolute_error", finite(comparison.max_absolute_error)},
+              {"rms_absolute_error", finite(comparison.rms_absolute_error)},
               {"compat",
                {{"passed", comparison.compat.passed},
                 {"bad_elements", comparison.compat.bad_elements},

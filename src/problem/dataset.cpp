@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "problem/reference.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -26,6 +27,22 @@ Result<std::vector<fs::path>> files_below(const fs::path& folder, const char* ex
   if (error) return input_error("{}: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   return files;
+}
+
+const std::vector<Workload>& list_of(const std::map<std::string, std::vector<Workload>, std::less<>>& lists,
+                                     std::string_view definition) {
+  static const std::vector<Workload> kNone;
+  const auto found = lists.find(definition);
+  return found == lists.end() ? kNone : found->second;
+}
+
+/// Workloads and checks.
+std::vector<const Workload*> stored(const Dataset& dataset, const Definition& definition) {
+  std::vector<const Workload*> all;
+  for (const auto* list : {&dataset.workloads(definition.name), &dataset.checks(definition.name)}) {
+    for (const Workload& workload : *list) all.push_back(&workload);
+  }
+  return all;
 }
 
 std::string short_uuid(std::string_view uuid) { return std::string(uuid.substr(0, 8)); }
@@ -66,6 +83,13 @@ Result<Problem> make_problem(const Definition& definition, const Workload& workl
   };
   if (auto added = add(definition.inputs, problem.input_shapes); !added) return forward(added.error());
   if (auto added = add(definition.outputs, problem.output_shapes); !added) return forward(added.error());
+  for (const auto& [name, value] : workload.axes) {
+    const Axis* axis = definition.find_axis(name);
+    if (axis->constant && *axis->constant != value && !workload.check && !workload.ad_hoc) {
+      return input_error("{}: workload {}: only checks and --axis may change the batch axis {}, which is {}",
+                         workload.file, workload.uuid, name, *axis->constant);
+    }
+  }
   for (const auto& input_source : workload.inputs) {
     const std::string& name = input_source.first;
     const auto& source = input_source.second;
@@ -80,6 +104,11 @@ Result<Problem> make_problem(const Definition& definition, const Workload& workl
     }
     if (std::holds_alternative<ScalarInput>(source) && !spec->is_scalar()) {
       return input_error("{}: workload {}: input {} is a tensor, not a scalar", workload.file, workload.uuid, name);
+    }
+    if (std::holds_alternative<DerivedInput>(source) &&
+        !is_derived(definition, static_cast<std::size_t>(spec - definition.inputs.begin()))) {
+      return input_error("{}: workload {}: there is no rule by which input {} of {} follows from the others",
+                         workload.file, workload.uuid, name, definition.name);
     }
   }
   return problem;
@@ -125,10 +154,19 @@ Result<void> Dataset::load_root(const fs::path& root, bool primary) {
     }
   }
 
-  const auto workload_files = files_below(root / "workloads", ".jsonl");
-  if (!workload_files) return forward(workload_files.error());
   std::map<std::string, std::string> uuids_here;
-  for (const fs::path& file : *workload_files) {
+  for (const bool checks : {false, true}) {
+    if (auto loaded = load_workloads(root, primary, checks, uuids_here); !loaded) return forward(loaded.error());
+  }
+  return {};
+}
+
+Result<void> Dataset::load_workloads(const fs::path& root, bool primary, bool checks,
+                                     std::map<std::string, std::string>& uuids_here) {
+  const auto files = files_below(root / (checks ? "checks" : "workloads"), ".jsonl");
+  if (!files) return forward(files.error());
+  auto& into = checks ? checks_ : workloads_;
+  for (const fs::path& file : *files) {
     const auto text = base::read_file(file);
     if (!text) return forward(text.error());
     std::size_t number = 0;
@@ -142,7 +180,9 @@ Result<void> Dataset::load_root(const fs::path& root, bool primary) {
       if (!trace) return forward(trace.error());
       Workload workload = std::move(trace->workload);
       workload.file = where;
+      std::error_code error;
       workload.root = fs::absolute(root, error).string();
+      workload.check = checks;
       if (!primary) {
         // Relative paths start at the primary root, so those of other roots are made absolute.
         for (auto* sources : {&workload.inputs, &workload.outputs}) {
@@ -161,24 +201,30 @@ Result<void> Dataset::load_root(const fs::path& root, bool primary) {
       }
       const auto known = definition_of_uuid_.find(workload.uuid);
       if (known != definition_of_uuid_.end()) {
-        const auto& list = workloads_[known->second];
-        const auto same =
-            std::find_if(list.begin(), list.end(), [&](const Workload& other) { return other.uuid == workload.uuid; });
-        if (known->second == trace->definition && to_json(*same) == to_json(workload)) continue;
-        return input_error("{}: workload {} differs from the one at {}; remove one", where, workload.uuid, same->file);
+        const Workload& other = *[&]() -> const Workload* {
+          for (const auto* lists : {&workloads_, &checks_}) {
+            for (const Workload& one : list_of(*lists, known->second)) {
+              if (one.uuid == workload.uuid) return &one;
+            }
+          }
+          return &workload;
+        }();
+        if (known->second == trace->definition && other.check == checks && to_json(other) == to_json(workload))
+          continue;
+        return input_error("{}: workload {} differs from the one at {}; remove one", where, workload.uuid, other.file);
       }
       definition_of_uuid_.emplace(workload.uuid, trace->definition);
-      workloads_[trace->definition].push_back(std::move(workload));
+      into[trace->definition].push_back(std::move(workload));
     }
   }
   return {};
 }
 
 const std::vector<Workload>& Dataset::workloads(std::string_view definition) const {
-  static const std::vector<Workload> kNone;
-  const auto found = workloads_.find(definition);
-  return found == workloads_.end() ? kNone : found->second;
+  return list_of(workloads_, definition);
 }
+
+const std::vector<Workload>& Dataset::checks(std::string_view definition) const { return list_of(checks_, definition); }
 
 Result<const Definition*> Dataset::find_definition(std::string_view name) const {
   const auto found = definitions_.find(std::string(name));
@@ -190,17 +236,17 @@ Result<const Definition*> Dataset::find_definition(std::string_view name) const 
 }
 
 Result<const Workload*> Dataset::find_workload(const Definition& definition, std::string_view uuid) const {
-  const auto& list = workloads(definition.name);
+  const auto list = stored(*this, definition);
   std::vector<const Workload*> matches;
-  for (const Workload& workload : list) {
-    if (workload.uuid == uuid) return &workload;
-    if (uuid.size() >= 4 && workload.uuid.starts_with(uuid)) matches.push_back(&workload);
+  for (const Workload* workload : list) {
+    if (workload->uuid == uuid) return workload;
+    if (uuid.size() >= 4 && workload->uuid.starts_with(uuid)) matches.push_back(workload);
   }
   if (matches.size() == 1) return matches[0];
   std::string known;
-  for (const Workload& workload : list) {
-    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", short_uuid(workload.uuid),
-                         describe_axes(definition, workload));
+  for (const Workload* workload : list) {
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", short_uuid(workload->uuid),
+                         describe_axes(definition, *workload));
   }
   if (matches.size() > 1) {
     return input_error("several workloads of {} start with '{}'; give more of the uuid", definition.name, uuid);
@@ -235,20 +281,22 @@ Result<Workload> Dataset::workload_for_axes(const Definition& definition, const 
   for (const auto& [name, value] : *bound) {
     if (value == 0) return input_error("{}: axis {} must be positive", definition.name, name);
   }
-  for (const Workload& stored : workloads(definition.name)) {
-    const auto other = bind_axes(definition, stored.axes);
-    if (other && *other == *bound) return stored;
+  for (const Workload* known : stored(*this, definition)) {
+    const auto other = bind_axes(definition, known->axes);
+    if (other && *other == *bound) return *known;
   }
   workload.axes.clear();
   for (const Axis& axis : definition.axes) {
-    if (!axis.constant) workload.axes.emplace_back(axis.name, bound->at(axis.name));
+    if (axis.constant != bound->at(axis.name)) workload.axes.emplace_back(axis.name, bound->at(axis.name));
   }
-  for (const TensorSpec& input : definition.inputs) {
+  for (std::size_t i = 0; i < definition.inputs.size(); ++i) {
+    const TensorSpec& input = definition.inputs[i];
     if (input.is_scalar()) {
       return input_error("{} has a scalar input, {}, whose value only a stored workload gives; use --workload",
                          definition.name, input.name);
     }
-    workload.inputs.emplace_back(input.name, RandomInput{});
+    workload.inputs.emplace_back(input.name,
+                                 is_derived(definition, i) ? InputSource(DerivedInput{}) : InputSource(RandomInput{}));
   }
   std::string url = "ptxbench://" + definition.name;
   for (const auto& [name, value] : workload.axes) url += fmt::format("/{}={}", name, value);
@@ -261,11 +309,11 @@ namespace {
 Result<const Workload*> extreme(const Dataset& dataset, const Definition& definition, bool largest) {
   const Workload* best = nullptr;
   std::uint64_t best_bytes = 0;
-  for (const Workload& workload : dataset.workloads(definition.name)) {
-    const auto problem = make_problem(definition, workload);
+  for (const Workload* workload : stored(dataset, definition)) {
+    const auto problem = make_problem(definition, *workload);
     if (!problem) return forward(problem.error());
     if (best == nullptr || (largest ? problem->tensor_bytes > best_bytes : problem->tensor_bytes < best_bytes)) {
-      best = &workload;
+      best = workload;
       best_bytes = problem->tensor_bytes;
     }
   }
@@ -283,6 +331,16 @@ Result<const Workload*> Dataset::largest_workload(const Definition& definition) 
 
 Result<const Workload*> Dataset::smallest_workload(const Definition& definition) const {
   return extreme(*this, definition, false);
+}
+
+Result<std::vector<const Workload*>> Dataset::default_workloads(const Definition& definition) const {
+  std::vector<const Workload*> all;
+  for (const Workload& workload : checks(definition.name)) all.push_back(&workload);
+  if (!all.empty()) return all;
+  const auto largest = largest_workload(definition);
+  if (!largest) return forward(largest.error());
+  all.push_back(*largest);
+  return all;
 }
 
 Result<std::vector<fs::path>> dataset_roots(const std::vector<std::string>& given) {

@@ -26,13 +26,15 @@ struct Problem {
   std::filesystem::path blob_path(const SafetensorsInput& source) const;
 };
 
-/// Validates the workload against the definition: axes, input names, scalar inputs.
+/// Validates the workload against the definition: axes, input names, scalar and derived inputs. A batch axis keeps its
+/// constant unless the workload is a check or ad hoc.
 Result<Problem> make_problem(const Definition& definition, const Workload& workload);
 
 /// Definitions and workloads of one or more folders in FlashInfer-Trace layout.
 class Dataset {
  public:
-  /// definitions/**/*.json and workloads/**/*.jsonl of each root, sorted; the first root is the primary one. A root
+  /// definitions/**/*.json, workloads/**/*.jsonl and checks/**/*.jsonl of each root, sorted; the first root is the
+  /// primary one. A root
   /// that does not exist, or holds neither folder, is an error. Within a root, duplicate definition names and duplicate
   /// uuids are errors; across roots, equal duplicates are dropped and different ones are errors.
   static Result<Dataset> load(const std::vector<std::filesystem::path>& roots);
@@ -40,23 +42,30 @@ class Dataset {
   const std::map<std::string, Definition>& definitions() const { return definitions_; }
   /// In file order; empty when there are none.
   const std::vector<Workload>& workloads(std::string_view definition) const;
+  /// The small workloads for checking, in file order; empty when there are none.
+  const std::vector<Workload>& checks(std::string_view definition) const;
 
   /// The error suggests the nearest name.
   Result<const Definition*> find_definition(std::string_view name) const;
-  /// By uuid or a prefix of at least four characters that only one workload of the definition has.
+  /// By uuid or a prefix of at least four characters that only one workload or check of the definition has.
   Result<const Workload*> find_workload(const Definition& definition, std::string_view uuid) const;
-  /// The definition that has a workload with exactly this uuid.
+  /// The definition that has a workload or check with exactly this uuid.
   Result<std::pair<const Definition*, const Workload*>> find_workload(std::string_view uuid) const;
-  /// The stored workload with these axes, or one made of them with random inputs; `axes` are "M=256" assignments.
+  /// The stored workload or check with these axes, or one made of them with random and derived inputs; `axes` are
+  /// "M=256" assignments, also to batch axes.
   Result<Workload> workload_for_axes(const Definition& definition, const std::vector<std::string>& axes) const;
-  /// Of the stored workloads the one with the most elements in all its tensors, or the fewest.
+  /// Of the stored workloads and checks the one with the most elements in all its tensors, or the fewest.
   Result<const Workload*> largest_workload(const Definition& definition) const;
   Result<const Workload*> smallest_workload(const Definition& definition) const;
+  /// What to judge on unless told otherwise: all checks, or the largest workload where there are none.
+  Result<std::vector<const Workload*>> default_workloads(const Definition& definition) const;
 
  private:
   Result<void> load_root(const std::filesystem::path& root, bool primary);
+  Result<void> load_workloads(const std::filesystem::path& root, bool primary, bool checks,
+                              std::map<std::string, std::string>& uuids_here);
   std::map<std::string, Definition> definitions_;
-  std::map<std::string, std::vector<Workload>, std::less<>> workloads_;
+  std::map<std::string, std::vector<Workload>, std::less<>> workloads_, checks_;
   std::map<std::string, std::string> definition_of_uuid_;
 };
 

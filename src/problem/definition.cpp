@@ -112,6 +112,7 @@ Result<InputSource> parse_source(const Json& json, std::string_view where) {
   const auto type = base::required<std::string>(json, "type", where);
   if (!type) return forward(type.error());
   if (*type == "random") return RandomInput{};
+  if (*type == "derived") return DerivedInput{};
   if (*type == "scalar") {
     const auto value = base::required_member(json, "value", where);
     if (!value) return forward(value.error());
@@ -132,7 +133,7 @@ Result<InputSource> parse_source(const Json& json, std::string_view where) {
     if (!key) return forward(key.error());
     return SafetensorsInput{*path, *key};
   }
-  return input_error("{}.type: '{}' must be random, scalar or safetensors", where, *type);
+  return input_error("{}.type: '{}' must be random, derived, scalar or safetensors", where, *type);
 }
 
 Result<std::vector<std::pair<std::string, InputSource>>> parse_sources(const Json& json, std::string_view key,
@@ -156,7 +157,7 @@ Json source_json(const InputSource& source) {
   if (const auto* blob = std::get_if<SafetensorsInput>(&source)) {
     return Json{{"type", "safetensors"}, {"path", blob->path}, {"tensor_key", blob->tensor_key}};
   }
-  return Json{{"type", "random"}};
+  return Json{{"type", std::holds_alternative<DerivedInput>(source) ? "derived" : "random"}};
 }
 
 Json spec_json(const TensorSpec& spec) {
@@ -187,6 +188,10 @@ std::vector<std::string> Definition::variable_axes() const {
   }
   return names;
 }
+
+bool Definition::has_tag(std::string_view tag) const { return std::find(tags.begin(), tags.end(), tag) != tags.end(); }
+
+bool Definition::is_batch_axis(std::string_view axis) const { return has_tag(fmt::format("batch-axis:{}", axis)); }
 
 const InputSource* Workload::find_input(std::string_view input) const {
   const auto found =
@@ -395,7 +400,9 @@ Result<AxisValues> bind_axes(const Definition& definition,
                          base::did_you_mean(name, names), list);
     }
     if (value < 0) return input_error("{}: axis {} must not be negative, but is {}", definition.name, name, value);
-    if (axis->constant && *axis->constant != value) {
+    if (axis->constant && *axis->constant != value && definition.is_batch_axis(name)) {
+      if (value == 0) return input_error("{}: axis {} must be positive", definition.name, name);
+    } else if (axis->constant && *axis->constant != value) {
       return input_error("{}: axis {} is constant, {}, and cannot be {}; choose the definition with that extent",
                          definition.name, name, *axis->constant, value);
     }
@@ -424,9 +431,9 @@ Result<Shape> shape_of(const TensorSpec& spec, const AxisValues& axes) {
 std::string describe_axes(const Definition& definition, const Workload& workload) {
   std::string text;
   for (const Axis& axis : definition.axes) {
-    if (axis.constant) continue;
     for (const auto& [name, value] : workload.axes) {
-      if (name == axis.name) text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+      if (name == axis.name && axis.constant != value)
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
     }
   }
   return text;

@@ -50,9 +50,15 @@ struct Definition {
 
   const Axis* find_axis(std::string_view axis) const;
   std::vector<std::string> variable_axes() const;
+  bool has_tag(std::string_view tag) const;
+  /// A constant axis that only counts independent problems, by the tag "batch-axis:NAME": small workloads for checking
+  /// may give it another value, since a kernel reads it from its tensors' shapes.
+  bool is_batch_axis(std::string_view axis) const;
 };
 
 struct RandomInput {};
+/// Follows from the other inputs: computed by the operation's own reference (is_derived in reference.h).
+struct DerivedInput {};
 struct ScalarInput {
   std::variant<bool, std::int64_t, double> value;
 };
@@ -60,15 +66,17 @@ struct SafetensorsInput {
   std::string path;  ///< as in the file: absolute, or relative to the root
   std::string tensor_key;
 };
-using InputSource = std::variant<RandomInput, ScalarInput, SafetensorsInput>;
+using InputSource = std::variant<RandomInput, DerivedInput, ScalarInput, SafetensorsInput>;
 
 struct Workload {
   std::string uuid;
   std::vector<std::pair<std::string, std::int64_t>> axes;
-  std::vector<std::pair<std::string, InputSource>> inputs;   ///< those left out are random
+  std::vector<std::pair<std::string, InputSource>> inputs;   ///< those left out are random or derived
   std::vector<std::pair<std::string, InputSource>> outputs;  ///< stored results, safetensors only
   /// Made from --axis rather than read.
   bool ad_hoc = false;
+  /// One of the small ones for checking, from the folder checks/.
+  bool check = false;
   std::string file;  ///< file:line it was read from, or empty
   std::string root;  ///< what relative blob paths start at
 
@@ -96,13 +104,13 @@ base::Json to_json(const Workload& workload);
 base::Json to_json(const Trace& trace);
 
 /// The workload's axes joined with the constants. Unknown axes, missing ones, negative values and values that
-/// contradict a constant are errors.
+/// contradict a constant are errors; batch axes may have any positive value.
 Result<AxisValues> bind_axes(const Definition& definition,
                              const std::vector<std::pair<std::string, std::int64_t>>& axes);
 /// Concrete shape; empty for a scalar.
 Result<Shape> shape_of(const TensorSpec& spec, const AxisValues& axes);
 
-/// What the axes other than constants are, "M=256", in the definition's order.
+/// What the axes are that are not constant or not as the definition has them, "M=256", in the definition's order.
 std::string describe_axes(const Definition& definition, const Workload& workload);
 
 /// Version-5 UUID of `name` in the URL namespace (RFC 9562).

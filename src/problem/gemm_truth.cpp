@@ -1,13 +1,11 @@
 #include "problem/gemm_truth.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
+#include "problem/aligned_floats.h"
+#include "problem/micro_kernel.h"
 #include "problem/parallel.h"
 
 namespace ptxbench::problem {
@@ -15,61 +13,11 @@ namespace {
 
 constexpr std::int64_t kChain = 256;         // elements of K whose products are summed in fp32
 constexpr std::int64_t kPitch = kChain + 8;  // of a widened row of A, so that rows start in different cache sets
-constexpr std::int64_t kRowsA = 6;           // micro-tile
-constexpr std::int64_t kRowsB = 16;
+constexpr std::int64_t kRowsA = kMicroRows;
+constexpr std::int64_t kRowsB = kMicroColumns;
 constexpr std::int64_t kBlockM = 192;  // rows of A widened together: half of a level-2 cache
 constexpr std::int64_t kMaxBlockN = 512;
 constexpr std::int64_t kSuperM = 2 * kBlockM;  // rows of A for which one packed block of B is used
-
-/// sums[6][16] += over k of a[row * kPitch + k] * b[k * 16 + column], starting from zero, then added to `c` in fp64.
-using MicroKernel = void (*)(const float* a, const float* b, std::int64_t depth, double* c, std::int64_t pitch_c);
-
-void micro_kernel_generic(const float* a, const float* b, std::int64_t depth, double* c, std::int64_t pitch_c) {
-  float sums[kRowsA][kRowsB] = {};
-  for (std::int64_t k = 0; k < depth; ++k) {
-    for (std::int64_t row = 0; row < kRowsA; ++row) {
-      for (std::int64_t column = 0; column < kRowsB; ++column) {
-        sums[row][column] = __builtin_fmaf(a[row * kPitch + k], b[k * kRowsB + column], sums[row][column]);
-      }
-    }
-  }
-  for (std::int64_t row = 0; row < kRowsA; ++row) {
-    for (std::int64_t column = 0; column < kRowsB; ++column) {
-      c[row * pitch_c + column] += static_cast<double>(sums[row][column]);
-    }
-  }
-}
-
-__attribute__((target("avx2,fma"))) void micro_kernel_avx2(const float* a, const float* b, std::int64_t depth,
-                                                           double* c, std::int64_t pitch_c) {
-  __m256 sums[kRowsA][2];
-#pragma GCC unroll 6
-  for (int row = 0; row < kRowsA; ++row) sums[row][0] = sums[row][1] = _mm256_setzero_ps();
-  for (std::int64_t k = 0; k < depth; ++k) {
-    const __m256 low = _mm256_load_ps(b + k * kRowsB);
-    const __m256 high = _mm256_load_ps(b + k * kRowsB + 8);
-#pragma GCC unroll 6
-    for (int row = 0; row < kRowsA; ++row) {
-      const __m256 value = _mm256_broadcast_ss(a + row * kPitch + k);
-      sums[row][0] = _mm256_fmadd_ps(value, low, sums[row][0]);
-      sums[row][1] = _mm256_fmadd_ps(value, high, sums[row][1]);
-    }
-  }
-#pragma GCC unroll 6
-  for (int row = 0; row < kRowsA; ++row) {
-    for (int half = 0; half < 2; ++half) {
-      double* place = c + row * pitch_c + half * 8;
-      const __m256d first = _mm256_cvtps_pd(_mm256_castps256_ps128(sums[row][half]));
-      const __m256d second = _mm256_cvtps_pd(_mm256_extractf128_ps(sums[row][half], 1));
-      _mm256_storeu_pd(place, _mm256_add_pd(_mm256_loadu_pd(place), first));
-      _mm256_storeu_pd(place + 4, _mm256_add_pd(_mm256_loadu_pd(place + 4), second));
-    }
-  }
-}
-
-MicroKernel choose_micro_kernel() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? micro_kernel_avx2 : micro_kernel_generic;
-}
 
 /// Sixteen rows of B, `kChain` long each, to [k][16].
 void pack_columns(const float* rows, std::int64_t depth, float* out) {
@@ -82,19 +30,9 @@ void pack_columns(const float* rows, std::int64_t depth, float* out) {
   }
 }
 
-struct AlignedFloats {
-  explicit AlignedFloats(std::int64_t count)
-      : data(static_cast<float*>(
-                 std::aligned_alloc(64, (static_cast<std::size_t>(count) * sizeof(float) + 63) / 64 * 64)),
-             &std::free) {}
-  std::unique_ptr<float, decltype(&std::free)> data;
-  float* get() { return data.get(); }
-};
-
-std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
-
 /// Part of a tile that one thread computes.
-void compute_part(const MatrixRows& a, const MatrixRows& b, const Tile& part, MicroKernel kernel, float* out) {
+void compute_part(const MatrixRows& a, const MatrixRows& b, const Tile& part, float* out) {
+  const auto kernel = micro_kernels().add_fp64;
   const std::int64_t depth = a.columns();
   const std::int64_t rows = part.row_end - part.row_begin;
   const std::int64_t columns = part.column_end - part.column_begin;
@@ -129,7 +67,7 @@ void compute_part(const MatrixRows& a, const MatrixRows& b, const Tile& part, Mi
       }
       for (std::int64_t column = 0; column < padded_columns; column += kRowsB) {
         for (std::int64_t i = 0; i < block; i += kRowsA) {
-          kernel(wide_a.get() + i * kPitch, packed_b.get() + column * kChain, chain,
+          kernel({wide_a.get() + i * kPitch, kPitch, packed_b.get() + column * kChain, kRowsB, chain},
                  sums.data() + (row0 + i) * padded_columns + column, padded_columns);
         }
       }
@@ -176,9 +114,8 @@ void MatrixRows::read(std::int64_t row, std::int64_t first, std::int64_t count, 
 }
 
 void gemm_nt_truth(const MatrixRows& a, const MatrixRows& b, std::span<const Tile> tiles, float* out, int threads) {
-  const MicroKernel kernel = choose_micro_kernel();
   const std::vector<Tile> parts = split(tiles, threads);
-  parallel_for(parts.size(), threads, [&](std::uint64_t i) { compute_part(a, b, parts[i], kernel, out); });
+  parallel_for(parts.size(), threads, [&](std::uint64_t i) { compute_part(a, b, parts[i], out); });
 }
 
 void gemm_nt_truth_fp64(const MatrixRows& a, const MatrixRows& b, std::span<const Tile> tiles, double* out,

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "problem/comparison.h"
+#include "problem/reference.h"
 #include "problem/safetensors.h"
 
 namespace ptxbench::problem {
@@ -27,8 +28,7 @@ Result<Tensor> make_scalar(const TensorSpec& spec, const ScalarInput& scalar) {
 
 std::optional<RandomTensor> random_input(const Problem& problem, std::size_t index, const InputOptions& options) {
   const TensorSpec& spec = problem.definition.inputs[index];
-  const InputSource* source = problem.workload.find_input(spec.name);
-  if (source != nullptr && !std::holds_alternative<RandomInput>(*source)) return std::nullopt;
+  if (!std::holds_alternative<RandomInput>(source_of(problem, index))) return std::nullopt;
   return RandomTensor{spec.dtype, options.distribution, options.seed, static_cast<std::uint32_t>(index)};
 }
 
@@ -40,7 +40,12 @@ Result<Tensor> make_input(const Problem& problem, std::size_t index, const Input
     if (tensor) fill(*random, *tensor, options.threads);
     return tensor;
   }
-  const InputSource& source = *problem.workload.find_input(spec.name);
+  const InputSource source = source_of(problem, index);
+  if (std::holds_alternative<DerivedInput>(source)) {
+    auto all = make_inputs(problem, options);
+    if (!all) return forward(all.error());
+    return std::move((*all)[index]);
+  }
   if (const auto* scalar = std::get_if<ScalarInput>(&source)) return make_scalar(spec, *scalar);
   const auto& blob = std::get<SafetensorsInput>(source);
   const auto file = SafetensorsFile::open(problem.blob_path(blob));
@@ -58,10 +63,15 @@ Result<Tensor> make_input(const Problem& problem, std::size_t index, const Input
 Result<std::vector<Tensor>> make_inputs(const Problem& problem, const InputOptions& options) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < problem.definition.inputs.size(); ++i) {
+    if (std::holds_alternative<DerivedInput>(source_of(problem, i))) {
+      inputs.emplace_back();
+      continue;
+    }
     auto tensor = make_input(problem, i, options);
     if (!tensor) return forward(tensor.error());
     inputs.push_back(std::move(*tensor));
   }
+  if (auto derived = derive_inputs(problem, inputs, options.threads); !derived) return forward(derived.error());
   return inputs;
 }
 

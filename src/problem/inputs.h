@@ -16,14 +16,14 @@ struct InputOptions {
   int threads = 0;
 };
 
-/// The generator of input `index` of the definition, or nothing when the workload gives that input.
+/// The generator of input `index` of the definition, or nothing when the workload gives that input or it is derived.
 std::optional<RandomTensor> random_input(const Problem& problem, std::size_t index, const InputOptions& options);
 
 /// All inputs in call order. A scalar is a tensor with one element and shape []. Files that do not fit the definition
 /// (shape, type, key) are input errors.
 Result<std::vector<Tensor>> make_inputs(const Problem& problem, const InputOptions& options);
 
-/// One input.
+/// One input. A derived one costs what all cost.
 Result<Tensor> make_input(const Problem& problem, std::size_t index, const InputOptions& options);
 
 /// All outputs in call order, full of poison.

@@ -8,18 +8,12 @@
 #include "base/text.h"
 #include "problem/parallel.h"
 #include "problem/random_element.h"
-
-// The same source is compiled for several instruction-set levels; the results are equal, as every operation is exact.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define PTXBENCH_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4"), optimize("O3")))
-#else
-#define PTXBENCH_CLONES
-#endif
+#include "problem/vector_clones.h"
 
 namespace ptxbench::problem {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"normal", "scaled", "spiky"};
+constexpr std::array<std::string_view, 6> kNames = {"normal", "scaled", "spiky", "ties", "flat", "tiny"};
 
 constexpr int kBlocks = 64;             // Philox blocks made together
 constexpr int kElements = 4 * kBlocks;  // elements in them
@@ -76,10 +70,37 @@ PTXBENCH_CLONES void words_to_normal(const Words& words, float* out) {
   }
 }
 
-PTXBENCH_CLONES void apply_spikes(const Words& spikes, float* out) {
+/// Multiplies the elements whose word is below a bound.
+PTXBENCH_CLONES void apply_spikes(const Words& spikes, std::uint32_t below, float factor, float* out) {
   for (int i = 0; i < kBlocks; ++i) {
     for (int j = 0; j < 4; ++j) {
-      if (spikes.word[j][i] < kSpikeBelow) out[4 * i + j] *= kSpikeFactor;
+      if (spikes.word[j][i] < below) out[4 * i + j] *= factor;
+    }
+  }
+}
+
+PTXBENCH_CLONES void apply_ties(float* out) {
+  for (int i = 0; i < kElements; ++i) out[i] = near_tie(out[i]);
+}
+
+void apply_distribution(std::uint64_t first_block, const RandomTensor& random, float* values) {
+  switch (random.distribution) {
+    case Distribution::normal:
+      return;
+    case Distribution::scaled:
+    case Distribution::flat:
+      for (int i = 0; i < kElements; ++i) {
+        values[i] *= random.distribution == Distribution::scaled ? kScaledFactor : kFlatFactor;
+      }
+      return;
+    case Distribution::ties:
+      return apply_ties(values);
+    case Distribution::spiky:
+    case Distribution::tiny: {
+      Words spikes;
+      make_words(first_block, random, 1, spikes);
+      const bool tiny = random.distribution == Distribution::tiny;
+      return apply_spikes(spikes, tiny ? kTinyBelow : kSpikeBelow, tiny ? kTinyFactor : kSpikeFactor, values);
     }
   }
 }
@@ -108,13 +129,7 @@ void make_elements(std::uint64_t first_block, const RandomTensor& random, void* 
   }
   alignas(64) float values[kElements];
   words_to_normal(words, values);
-  if (random.distribution == Distribution::scaled) {
-    for (float& value : values) value *= kScaledFactor;
-  } else if (random.distribution == Distribution::spiky) {
-    Words spikes;
-    make_words(first_block, random, 1, spikes);
-    apply_spikes(spikes, values);
-  }
+  apply_distribution(first_block, random, values);
   if (random.dtype == Dtype::bfloat16) {
     round_to_bfloat16(values, static_cast<std::uint16_t*>(out));
   } else {
@@ -130,7 +145,8 @@ Result<Distribution> parse_distribution(std::string_view text) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<Distribution>(i);
   }
-  return input_error("unknown distribution '{}'{}: normal, scaled or spiky", text, base::did_you_mean(text, kNames));
+  return input_error("unknown distribution '{}'{}: normal, scaled, spiky, ties, flat or tiny", text,
+                     base::did_you_mean(text, kNames));
 }
 
 void RandomTensor::fill(std::uint64_t first, std::uint64_t count, void* out) const {

@@ -108,8 +108,17 @@ PTXBENCH_HD NormalPair normal_pair(std::uint32_t w0, std::uint32_t w1) {
 constexpr std::uint32_t kSpikeBelow = 1u << 22;
 constexpr float kSpikeFactor = 16.0f;
 constexpr float kScaledFactor = 4.0f;
+constexpr float kFlatFactor = 0.0625f;
+/// Tiny inputs: a value whose spike word is below this (one of 8) is multiplied by kTinyFactor, which makes it
+/// subnormal in fp32 and bf16 and zero in narrower types.
+constexpr std::uint32_t kTinyBelow = 1u << 29;
+constexpr float kTinyFactor = 0x1p-130f;
 
-/// Counter of element `element` (in blocks of four) of tensor `tensor`; `purpose` 0 gives values, 1 spikes.
+/// Near ties: values close to 1 or -1, with the sign of a normal value and a 64th of its size beyond.
+PTXBENCH_HD float near_tie(float normal) { return exact::fma(normal, 0.015625f, normal < 0.0f ? -1.0f : 1.0f); }
+
+/// Counter of element `element` (in blocks of four) of tensor `tensor`; `purpose` 0 gives values, 1 says which are
+/// spikes (or tiny).
 PTXBENCH_HD PhiloxBlock element_counter(std::uint64_t block, std::uint32_t tensor, std::uint32_t purpose) {
   return {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), tensor, purpose}};
 }

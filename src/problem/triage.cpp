@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "problem/triage_attention.h"
 #include "problem/triage_gemm.h"
 
 namespace ptxbench::problem {
@@ -35,6 +36,13 @@ class Diagnosis {
     tail_only();
     if (values())
       return;  // zeros would also be "all of K is missing", and every other explanation of a constant is far-fetched
+    if (options_.attention != nullptr) {
+      for (Hypothesis& hypothesis : diagnose_attention({output_, truth_, result_, *options_.attention})) {
+        found_.push_back(std::move(hypothesis));
+      }
+      // Its values are no products: only what the formula says can explain them.
+      if (result_.absolute) return;
+    }
     scale();
     transposed();
     stale_tile();
@@ -208,10 +216,11 @@ class Diagnosis {
     std::uint64_t samples = 0, zeros = 0, equal = 0;
     std::optional<float> first;
     for (const ErrorCell& cell : sample_cells(16)) {
+      const std::int64_t height = std::min(result_.cell_size, result_.rows - cell.row);
       for (std::int64_t i = 0; i < 64; ++i) {
-        const std::int64_t row = cell.row + i;
+        const std::int64_t row = cell.row + i % height;
         const std::int64_t column = cell.column + (i * 29) % 64;
-        if (row >= result_.rows || column >= result_.columns || !wrong(row, column)) continue;
+        if (column >= result_.columns || !wrong(row, column)) continue;
         const float y = value(row, column);
         if (!first) first = y;
         ++samples;
@@ -614,6 +623,18 @@ std::string_view remedy_for(std::string_view pattern) {
        "wait for the full barrier of the stage that is read, with its phase, and check the K coordinate of the load"},
       {"stale_tile",
        "advance the tile index, and let the store of a tile finish before its buffer is filled again and stored"},
+      {"softmax_scale", "multiply the scores by 1/sqrt(D) once, and by log2(e) once where the exponential is ex2"},
+      {"causal_mask", "query i sees keys 0 to i, itself included: check the comparison and the tiles it is applied to"},
+      {"missing_keys", "check the trip count of the loop over keys (or queries), where it begins, and its last tile"},
+      {"repeated_keys", "start the sums at zero once, and load every tile of keys (or queries) once"},
+      {"stale_keys", "wait for the full barrier of the stage of V, with its phase, before the second product reads it"},
+      {"missing_online_rescale",
+       "when the running maximum grows from m to n, multiply both the accumulators and the row sum by exp(m - n)"},
+      {"missing_row_sum", "subtract rowsum(dO * O) of the query from dP before it is multiplied by P"},
+      {"lse_base", "LSE is the natural logarithm: multiply a base-2 logarithm by ln 2, and enter L as it is given"},
+      {"lse_offset", "LSE is the scaled maximum plus the logarithm of the row sum, nothing else"},
+      {"lse_without_maximum", "add the scaled maximum to the logarithm of the row sum"},
+      {"lse_without_sum", "add the logarithm of the row sum to the scaled maximum"},
       {"tail_only", "check the bounds of the last tile: what is loaded beyond the edge, and what is stored"},
       {"low_precision", "accumulate in fp32 and round once, at the end"},
   };

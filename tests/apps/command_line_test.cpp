@@ -82,6 +82,21 @@ TEST(CommandLine, OptionsMayStandBeforeTheFile) {
   }
 }
 
+TEST(CommandLine, ProblemsShowWhatRunsByDefault) {
+  const auto attention = ptxbench({"problems", "show", "mha_bwd_d64"});
+  EXPECT_EQ(attention.exit_code, 0);
+  const std::string& text = attention.stdout_text;
+  const std::size_t checks = text.find("checks:");
+  ASSERT_NE(checks, std::string::npos) << text;
+  EXPECT_THAT(text.substr(checks), HasSubstr("B=1 H=2 S=512"));
+  EXPECT_THAT(text.substr(checks), HasSubstr("default"));
+  EXPECT_THAT(text.substr(0, checks), ::testing::Not(HasSubstr("default")));
+  EXPECT_THAT(text, HasSubstr("d3bcb902-6a13-5ada-9251-fa841b10cd0b  S=4096"));
+  const auto gemm = ptxbench({"problems", "show", "gemm_n7168_k5120"});
+  EXPECT_THAT(gemm.stdout_text, ::testing::Not(HasSubstr("checks:")));
+  EXPECT_THAT(gemm.stdout_text, HasSubstr("default"));
+}
+
 TEST(CommandLine, OutputThatCannotBeWrittenIsThree) {
   const std::string program = (base::executable_path().value().parent_path() / "ptxbench").string();
   for (const char* command : {"--version", "--help", "problems", "problems --json", "doctor --json"}) {

@@ -4,8 +4,10 @@
 
 #include <cstring>
 #include <fstream>
+#include <map>
 
 #include "base/files.h"
+#include "problem/attention.h"
 #include "problem/reference.h"
 
 namespace ptxbench::problem {
@@ -144,6 +146,58 @@ TEST_F(DatasetTest, AxesMakeAWorkload) {
   EXPECT_TRUE(huge) << "large but addressable";
 }
 
+TEST_F(DatasetTest, ChecksAndAxesMayChangeBatchAxes) {
+  std::string text = kDefinition;
+  text.insert(text.size() - 1, R"(,"tags":["batch-axis:N"])");
+  write("r/definitions/d.json", text);
+  write("r/workloads/d.jsonl", line("stored", 8));
+  std::string check = line("check", 4);
+  check.replace(check.find("\"M\":4"), 5, R"("N":2,"M":4)");
+  write("r/checks/d.jsonl", check);
+  const auto dataset = load({"r"});
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const Definition& definition = **dataset->find_definition("d");
+  EXPECT_EQ(dataset->workloads("d").size(), 1u);
+  ASSERT_EQ(dataset->checks("d").size(), 1u);
+  EXPECT_EQ((*dataset->find_workload(definition, "check"))->uuid, "check");
+  EXPECT_EQ(dataset->find_workload("check")->first->name, "d");
+  EXPECT_EQ((*dataset->smallest_workload(definition))->uuid, "check");
+  EXPECT_EQ((*dataset->largest_workload(definition))->uuid, "stored");
+  const auto usual = dataset->default_workloads(definition);
+  ASSERT_TRUE(usual);
+  ASSERT_EQ(usual->size(), 1u);
+  EXPECT_EQ((*usual)[0]->uuid, "check");
+
+  const auto problem = make_problem(definition, dataset->checks("d")[0]);
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(problem->output_shapes[0], (Shape{4, 2}));
+  EXPECT_EQ(problem->title(), "d M=4 N=2");
+  EXPECT_EQ(dataset->workload_for_axes(definition, {"M=4", "N=2"})->uuid, "check");
+  EXPECT_EQ(dataset->workload_for_axes(definition, {"M=8", "N=32"})->uuid, "stored");
+  const auto made = dataset->workload_for_axes(definition, {"N=3", "M=4"});
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->uuid, uuid5_url("ptxbench://d/M=4/N=3"));
+  EXPECT_TRUE(make_problem(definition, *made));
+  EXPECT_FALSE(dataset->workload_for_axes(definition, {"N=0", "M=4"}));
+  EXPECT_NE(dataset->workload_for_axes(definition, {"M=4", "K=8"}).error().message.find("constant"), std::string::npos);
+
+  // Such a workload among the published ones would be another problem under the definition's name.
+  write("r/workloads/d.jsonl", check);
+  fs::remove(folder_.path() / "r/checks/d.jsonl");
+  const auto misplaced = load({"r"});
+  ASSERT_TRUE(misplaced);
+  const auto refused = make_problem(definition, misplaced->workloads("d")[0]);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("batch axis N"), std::string::npos) << refused.error().message;
+}
+
+TEST_F(DatasetTest, AWorkloadIsNotAlsoACheck) {
+  write("r/definitions/d.json", kDefinition);
+  write("r/workloads/d.jsonl", line("a", 8));
+  write("r/checks/d.jsonl", line("a", 8));
+  EXPECT_NE(load_error({"r"}).find("uuids must be unique"), std::string::npos) << load_error({"r"});
+}
+
 TEST_F(DatasetTest, ProblemsAreValidated) {
   write("r/definitions/d.json", kDefinition);
   const auto dataset = load({"r"});
@@ -159,6 +213,8 @@ TEST_F(DatasetTest, ProblemsAreValidated) {
   EXPECT_FALSE(make_problem(definition, workload));
   workload.inputs.back() = {"A", ScalarInput{1.0}};
   EXPECT_FALSE(make_problem(definition, workload));
+  workload.inputs.back() = {"A", DerivedInput{}};
+  EXPECT_NE(make_problem(definition, workload).error().message.find("no rule"), std::string::npos);
 }
 
 TEST(ShippedProblems, AreWholeAndNamedByTheRule) {
@@ -187,6 +243,93 @@ TEST(ShippedProblems, AreWholeAndNamedByTheRule) {
     EXPECT_TRUE(odd) << name << " needs a workload that is no multiple of a tile";
   }
   EXPECT_EQ(gemms, 17);
+}
+
+TEST(ShippedProblems, AttentionIsWholeAndNamedByTheRule) {
+  const auto dataset = Dataset::load(*dataset_roots({}));
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const std::map<std::string, std::string> published = {
+      {"mha_with_lse_d64", "7d2575a0-bcc2-42a0-812f-6a7e9a57d97f"},
+      {"mha_with_lse_d64_causal", "b69f7675-568f-40f2-9a4b-8bbe374b4a59"},
+      {"mha_with_lse_d96", "e86112ff-2cd0-4e97-8efb-9ce6356ecb2b"},
+      {"mha_with_lse_d96_causal", "982c9922-961f-452f-ab9e-574fdcd4e28c"},
+      {"mha_with_lse_d128", "bc38b351-d595-451b-9153-8e225702e53b"},
+      {"mha_with_lse_d128_causal", "6d2f67a7-225a-4af5-87d3-cbb99b496325"},
+      {"mha_bwd_d64", "d3bcb902-6a13-5ada-9251-fa841b10cd0b"},
+      {"mha_bwd_d64_causal", "5799ea50-77aa-56cb-9f62-a4c1f5473770"},
+      {"mha_bwd_d96", "082481a9-4a67-5c62-8093-560bb80e4c24"},
+      {"mha_bwd_d96_causal", "3a45eb5c-3362-5705-bd42-80324d26a471"},
+      {"mha_bwd_d128", "38c3b07c-f006-5f5e-9860-ba214c805a6b"},
+      {"mha_bwd_d128_causal", "c119b3f0-c051-5e96-9c2a-2268d992fe1a"},
+  };
+  int forward = 0, backward = 0;
+  for (const auto& [name, definition] : dataset->definitions()) {
+    const auto roles = attention_roles(definition);
+    if (!roles) continue;
+    ++(roles->backward ? backward : forward);
+    EXPECT_EQ(name, fmt::format("mha_{}_d{}{}", roles->backward ? "bwd" : "with_lse",
+                                *definition.find_axis(roles->depth)->constant, roles->causal ? "_causal" : ""));
+    EXPECT_EQ(roles->depth, roles->backward ? "d" : "D");
+    EXPECT_TRUE(find_reference(definition));
+    for (std::size_t i = 0; i < definition.outputs.size(); ++i) EXPECT_TRUE(limits_for(definition, i));
+    std::vector<std::int64_t> sizes;
+    for (const Workload& workload : dataset->workloads(name)) {
+      const auto problem = make_problem(definition, workload);
+      ASSERT_TRUE(problem) << problem.error().message;
+      const std::int64_t s = problem->axes.at("S");
+      sizes.push_back(s);
+      EXPECT_EQ(problem->input_shapes[0], (Shape{4, 48, s, problem->axes.at(roles->depth)}));
+      // Twice the multiply-adds are the published count of operations.
+      const double products = (roles->backward ? 10.0 : 4.0) / (roles->causal ? 2 : 1);
+      EXPECT_EQ(2 * *required_multiply_adds(*problem),
+                products * static_cast<double>(s * s * problem->axes.at(roles->depth) * 4 * 48));
+      const auto known = published.find(name);
+      const std::string made = uuid5_url(fmt::format("{}://{}/S={}", roles->backward ? "accrl" : "ptxbench", name, s));
+      EXPECT_EQ(workload.uuid, s == 4096 && known != published.end() ? known->second : made);
+    }
+    EXPECT_EQ(sizes, (std::vector<std::int64_t>{512, 1024, 2048, 4096, 8192, 16384}));
+    bool odd = false;
+    for (const Workload& check : dataset->checks(name)) {
+      const auto problem = make_problem(definition, check);
+      ASSERT_TRUE(problem) << problem.error().message;
+      EXPECT_LT(*required_multiply_adds(*problem), 1e9) << "checks are quick";
+      odd = odd || problem->axes.at("S") % 128 != 0;
+      EXPECT_EQ(check.uuid, uuid5_url(fmt::format("ptxbench://{}/B={}/H={}/S={}", name, problem->axes.at("B"),
+                                                  problem->axes.at("H"), problem->axes.at("S"))));
+    }
+    EXPECT_TRUE(odd) << name << " needs a check that is no multiple of a tile";
+  }
+  EXPECT_EQ(forward, 8);
+  EXPECT_EQ(backward, 6);
+}
+
+TEST(References, AttentionIsFoundByStructure) {
+  const auto dataset = Dataset::load(*dataset_roots({}));
+  ASSERT_TRUE(dataset);
+  Definition forward = **dataset->find_definition("mha_with_lse_d128_causal");
+  EXPECT_TRUE(attention_roles(forward)->causal);
+  std::swap(forward.inputs[0], forward.inputs[2]);
+  EXPECT_EQ(attention_roles(forward)->q, 2u) << "the order of the call is free";
+  forward.tags.clear();
+  EXPECT_TRUE(attention_roles(forward)->causal) << "by its name";
+  forward.name = "other";
+  EXPECT_FALSE(attention_roles(forward)->causal);
+  EXPECT_FALSE(is_derived(forward, 0));
+  const auto refused = [&](auto change) {
+    Definition changed = forward;
+    change(changed);
+    return !find_reference(changed);
+  };
+  EXPECT_TRUE(refused([](Definition& d) { d.op_type = "gemm"; }));
+  EXPECT_TRUE(refused([](Definition& d) { d.inputs[0].name = "q"; }));
+  EXPECT_TRUE(refused([](Definition& d) { d.inputs[0].dtype = Dtype::float8_e4m3fn; }));
+  EXPECT_TRUE(refused([](Definition& d) { d.inputs[1].shape = {{"B", "H", "D", "S"}}; }));
+  EXPECT_TRUE(refused([](Definition& d) { d.outputs[1].dtype = Dtype::bfloat16; }));
+  EXPECT_TRUE(refused([](Definition& d) { d.outputs.pop_back(); }));
+  Definition backward = **dataset->find_definition("mha_bwd_d64");
+  EXPECT_TRUE(is_derived(backward, 3));
+  EXPECT_TRUE(is_derived(backward, 5));
+  EXPECT_FALSE(is_derived(backward, 4));
 }
 
 TEST(References, AreFoundByStructure) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "problem/attention.h"
 #include "problem/comparison.h"
 #include "problem/reference.h"
 
@@ -64,6 +65,86 @@ TEST(Inputs, OutputsStartAsPoison) {
   EXPECT_TRUE(is_poison((*outputs)[0], 2));
 }
 
+Problem backward_problem(bool explicit_sources) {
+  std::string text = R"({"name":"b_causal","op_type":"attention","axes":{"B":{"type":"const","value":2},
+    "H":{"type":"const","value":3},"S":{"type":"const","value":70},"d":{"type":"const","value":64}},"inputs":{)";
+  for (const char* name : {"Q", "K", "V", "O", "dO"}) {
+    text += fmt::format(R"("{}":{{"shape":["B","H","S","d"],"dtype":"bfloat16"}},)", name);
+  }
+  text += R"("L":{"shape":["B","H","S"],"dtype":"float32"}},"outputs":{)";
+  for (const char* name : {"dQ", "dK", "dV"}) {
+    text += fmt::format(R"({}"{}":{{"shape":["B","H","S","d"],"dtype":"bfloat16"}})", name[1] == 'Q' ? "" : ",", name);
+  }
+  text += R"(},"reference":"r"})";
+  const std::string sources = explicit_sources ? R"({"O":{"type":"derived"},"L":{"type":"random"}})" : "{}";
+  const auto definition = parse_definition(base::Json::parse(text), "b");
+  EXPECT_TRUE(definition) << definition.error().message;
+  const auto workload = parse_workload(base::Json::parse(R"({"uuid":"u","axes":{},"inputs":)" + sources + "}"), "w");
+  EXPECT_TRUE(workload) << workload.error().message;
+  return *make_problem(*definition, *workload);
+}
+
+TEST(Inputs, DerivedOnesFollowFromTheOthers) {
+  const Problem problem = backward_problem(false);
+  InputOptions options;
+  options.seed = 3;
+  const auto inputs = make_inputs(problem, options);
+  ASSERT_TRUE(inputs) << inputs.error().message;
+  EXPECT_FALSE(random_input(problem, 3, options));
+  EXPECT_TRUE(random_input(problem, 4, options));
+  const AttentionShape shape = attention_shape(problem, *attention_roles(problem.definition));
+  std::vector<float> o((*inputs)[3].count), lse((*inputs)[5].count);
+  const auto matrix = [&](std::size_t i) {
+    return MatrixRows((*inputs)[i].data(), Dtype::bfloat16, shape.rows(), shape.depth);
+  };
+  const RowRange all{0, shape.rows()};
+  attention_forward(shape, {matrix(0), matrix(1), matrix(2)}, {&all, 1}, o.data(), lse.data(), 1);
+  for (std::size_t i = 0; i < o.size(); ++i) ASSERT_EQ((*inputs)[3].as<std::uint16_t>()[i], to_bfloat16(o[i]));
+  for (std::size_t i = 0; i < lse.size(); ++i) ASSERT_EQ((*inputs)[5].as<float>()[i], lse[i]);
+  const auto one = make_input(problem, 3, options);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(std::memcmp(one->data(), (*inputs)[3].data(), one->bytes()), 0);
+
+  // What the workload says otherwise holds.
+  const auto mixed = make_inputs(backward_problem(true), options);
+  ASSERT_TRUE(mixed);
+  EXPECT_EQ(std::memcmp((*mixed)[3].data(), (*inputs)[3].data(), one->bytes()), 0);
+  float expected = 0;
+  RandomTensor{Dtype::float32, Distribution::normal, 3, 5}.fill(11, 1, &expected);
+  EXPECT_EQ((*mixed)[5].as<float>()[11], expected);
+}
+
+// Tiles of every output, which differ in rank: only what they need is computed, and it is what the whole truth has.
+TEST(Inputs, TilesOfSeveralOutputs) {
+  const auto definition =
+      *parse_definition(base::Json::parse(R"({"name":"f","op_type":"attention","axes":{"B":{"type":"const","value":1},
+    "H":{"type":"const","value":4},"S":{"type":"const","value":200},"D":{"type":"const","value":64}},"inputs":{
+    "Q":{"shape":["B","H","S","D"],"dtype":"bfloat16"},"K":{"shape":["B","H","S","D"],"dtype":"bfloat16"},
+    "V":{"shape":["B","H","S","D"],"dtype":"bfloat16"}},"outputs":{"LSE":{"shape":["B","H","S"],"dtype":"float32"},
+    "O":{"shape":["B","H","S","D"],"dtype":"bfloat16"}},"reference":"r","tags":["mask:causal"]})"),
+                        "f");
+  Workload workload;
+  workload.uuid = "u";
+  const auto problem = *make_problem(definition, workload);
+  const auto inputs = *make_inputs(problem, {});
+  const auto reference = *find_reference(definition);
+  const auto whole = reference(request_for(problem, inputs));
+  ASSERT_TRUE(whole);
+  TruthRequest lazy{problem, {}, {{{1, 2, 10, 50}}, {{600, 700, 0, 64}}}, 0};
+  for (std::size_t i = 0; i < 3; ++i) lazy.inputs.push_back({nullptr, random_input(problem, i, {})});
+  const auto part = reference(lazy);
+  ASSERT_TRUE(part);
+  ASSERT_EQ(part->outputs[0].shape, (Shape{1, 4, 200}));
+  for (std::size_t row = 0; row < 800; ++row) {
+    const bool in_lse = row >= 210 && row < 250, in_o = row >= 600 && row < 700;
+    const float lse = part->outputs[0].as<float>()[row];
+    ASSERT_EQ(lse, in_lse || in_o ? whole->outputs[0].as<float>()[row] : 0.0f) << row;
+    for (std::size_t i = row * 64; i < row * 64 + 64; ++i) {
+      ASSERT_EQ(part->outputs[1].as<float>()[i], in_lse || in_o ? whole->outputs[1].as<float>()[i] : 0.0f) << row;
+    }
+  }
+}
+
 TEST(Inputs, LazyOperandsGiveTheSameTruth) {
   const auto definition =
       *parse_definition(base::Json::parse(R"({"name":"g","op_type":"gemm","axes":{"M":{"type":"const","value":40},
@@ -79,13 +160,13 @@ TEST(Inputs, LazyOperandsGiveTheSameTruth) {
   const auto reference = *find_reference(definition);
   const auto eager = reference(request_for(problem, inputs));
   ASSERT_TRUE(eager);
-  TruthRequest lazy{problem, {}, {{8, 16, 0, 24}}, 0};
+  TruthRequest lazy{problem, {}, {{{8, 16, 0, 24}}}, 0};
   for (std::size_t i = 0; i < 2; ++i) lazy.inputs.push_back({nullptr, random_input(problem, i, options)});
   const auto part = reference(lazy);
   ASSERT_TRUE(part);
   for (std::size_t i = 0; i < 40 * 24; ++i) {
     const bool inside = i / 24 >= 8 && i / 24 < 16;
-    EXPECT_EQ((*part)[0].as<float>()[i], inside ? (*eager)[0].as<float>()[i] : 0.0f);
+    EXPECT_EQ(part->outputs[0].as<float>()[i], inside ? eager->outputs[0].as<float>()[i] : 0.0f);
   }
 }
 

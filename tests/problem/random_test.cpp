@@ -75,10 +75,46 @@ TEST(RandomTensor, VectorCodeAgreesWithTheDefinition) {
   }
 }
 
+TEST(RandomTensor, DistributionsAreTheDefinitionsTransformations) {
+  constexpr std::uint64_t kSeed = 77;
+  constexpr std::uint32_t kTensor = 2;
+  std::vector<float> values(20000);
+  const auto expect = [&](Distribution distribution, auto transformed) {
+    RandomTensor{Dtype::float32, distribution, kSeed, kTensor}.fill(5, values.size(), values.data());
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t element = 5 + i;
+      const PhiloxBlock spikes = philox(element_counter(element >> 2, kTensor, 1), kSeed, 0);
+      const float expected = transformed(normal_element(kSeed, kTensor, element), spikes.word[element & 3u]);
+      ASSERT_EQ(std::memcmp(&values[i], &expected, 4), 0) << to_string(distribution) << " " << i;
+    }
+  };
+  expect(Distribution::scaled, [](float normal, std::uint32_t) { return normal * 4; });
+  expect(Distribution::flat, [](float normal, std::uint32_t) { return normal / 16; });
+  expect(Distribution::ties, [](float normal, std::uint32_t) { return near_tie(normal); });
+  expect(Distribution::spiky,
+         [](float normal, std::uint32_t word) { return word < kSpikeBelow ? normal * 16 : normal; });
+  expect(Distribution::tiny,
+         [](float normal, std::uint32_t word) { return word < kTinyBelow ? normal * kTinyFactor : normal; });
+}
+
+TEST(RandomTensor, TiesAndTinyValuesAreWhatTheySay) {
+  std::vector<std::uint16_t> bits(1 << 16);
+  RandomTensor{Dtype::bfloat16, Distribution::ties, 3, 0}.fill(0, bits.size(), bits.data());
+  for (const std::uint16_t value : bits) {
+    ASSERT_GE(std::fabs(from_bfloat16(value)), 1.0f);
+    ASSERT_LT(std::fabs(from_bfloat16(value)), 1.11f);
+  }
+  RandomTensor{Dtype::bfloat16, Distribution::tiny, 3, 0}.fill(0, bits.size(), bits.data());
+  int subnormal = 0;
+  for (const std::uint16_t value : bits) subnormal += (value & 0x7f80u) == 0 && (value & 0x7fu) != 0 ? 1 : 0;
+  EXPECT_NEAR(subnormal, (1 << 16) / 8, 600);
+}
+
 TEST(RandomTensor, AnyRangeGivesTheSameElements) {
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16, Dtype::float32, Dtype::float8_e4m3fn, Dtype::int32,
                             Dtype::int64, Dtype::boolean}) {
-    for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky}) {
+    for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky,
+                                            Distribution::ties, Distribution::flat, Distribution::tiny}) {
       const RandomTensor random{dtype, distribution, 9, 1};
       std::vector<std::byte> whole(bytes_of(dtype, 3000)), part(bytes_of(dtype, 3000));
       random.fill(0, 3000, whole.data());

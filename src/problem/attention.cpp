@@ -1,0 +1,176 @@
+#include "problem/attention.h"
+
+#include <algorithm>
+
+namespace ptxbench::problem {
+namespace {
+
+std::optional<std::size_t> find_tensor(const std::vector<TensorSpec>& specs, std::string_view name) {
+  const auto found =
+      std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
+  if (found == specs.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - specs.begin());
+}
+
+bool is_wide_float(Dtype dtype) {
+  return dtype == Dtype::bfloat16 || dtype == Dtype::float16 || dtype == Dtype::float32;
+}
+
+/// Rows of a request's input: leading extents together, the last one as columns.
+MatrixRows rows_of(const TruthRequest& request, std::size_t index) {
+  const Shape& shape = request.problem.input_shapes[index];
+  const std::int64_t columns = shape.back();
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  const ReferenceInput& input = request.inputs[index];
+  if (input.tensor != nullptr) return {input.tensor->data(), input.tensor->dtype, rows, columns};
+  return {*input.random, rows, columns};
+}
+
+Result<std::vector<Tensor>> make_outputs_fp32(const Problem& problem) {
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < problem.definition.outputs.size(); ++i) {
+    auto tensor = Tensor::create(problem.definition.outputs[i].name, Dtype::float32, problem.output_shapes[i]);
+    if (!tensor) return tl::unexpected(tensor.error());
+    outputs.push_back(std::move(*tensor));
+  }
+  return outputs;
+}
+
+/// The rows (of the matrix of B*H*S) that tiles of output `index` need.
+void add_rows(const TruthRequest& request, std::size_t index, const AttentionShape& shape, bool is_lse,
+              std::vector<RowRange>& rows) {
+  if (request.tiles.empty()) {
+    rows = {{0, shape.rows()}};
+    return;
+  }
+  for (const Tile& tile : request.tiles[index]) {
+    if (!is_lse) {
+      rows.push_back({tile.row_begin, tile.row_end});
+      continue;
+    }
+    for (std::int64_t head = tile.row_begin; head < tile.row_end; ++head) {
+      rows.push_back({head * shape.sequence + tile.column_begin, head * shape.sequence + tile.column_end});
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<AttentionRoles> attention_roles(const Definition& definition) {
+  if (definition.op_type != "attention") return std::nullopt;
+  AttentionRoles roles;
+  roles.backward = find_tensor(definition.inputs, "dO").has_value();
+  roles.causal = definition.has_tag("mask:causal") || definition.name.ends_with("_causal");
+  if (definition.inputs.size() != (roles.backward ? 6 : 3) || definition.outputs.size() != (roles.backward ? 3 : 2)) {
+    return std::nullopt;
+  }
+  // The first tensor's axes are everybody's.
+  const std::vector<std::string>* axes = nullptr;
+  const auto take = [&](const std::vector<TensorSpec>& specs, std::string_view name, std::size_t& role, bool is_lse) {
+    const auto index = find_tensor(specs, name);
+    if (!index) return false;
+    role = *index;
+    const TensorSpec& spec = specs[role];
+    if (!spec.shape) return false;
+    if (axes == nullptr) axes = &*spec.shape;
+    if (is_lse) return spec.dtype == Dtype::float32 && *spec.shape == std::vector(axes->begin(), axes->begin() + 3);
+    return is_wide_float(spec.dtype) && *spec.shape == *axes;
+  };
+  const auto& in = definition.inputs;
+  const auto& out = definition.outputs;
+  if (!take(in, "Q", roles.q, false) || axes->size() != 4) return std::nullopt;
+  if (!take(in, "K", roles.k, false) || !take(in, "V", roles.v, false)) return std::nullopt;
+  const bool rest = roles.backward ? take(in, "O", roles.o, false) && take(in, "dO", roles.d_o, false) &&
+                                         take(in, "L", roles.lse, true) && take(out, "dQ", roles.dq, false) &&
+                                         take(out, "dK", roles.dk, false) && take(out, "dV", roles.dv, false)
+                                   : take(out, "O", roles.o, false) && take(out, "LSE", roles.lse, true);
+  if (!rest) return std::nullopt;
+  roles.batch = (*axes)[0];
+  roles.heads = (*axes)[1];
+  roles.sequence = (*axes)[2];
+  roles.depth = (*axes)[3];
+  return roles;
+}
+
+AttentionShape attention_shape(const Problem& problem, const AttentionRoles& roles) {
+  const auto extent = [&](const std::string& axis) { return problem.axes.at(axis); };
+  return {extent(roles.batch) * extent(roles.heads), extent(roles.sequence), extent(roles.depth), roles.causal};
+}
+
+AttentionInputs attention_inputs(const TruthRequest& request, const AttentionRoles& roles) {
+  return {rows_of(request, roles.q), rows_of(request, roles.k), rows_of(request, roles.v)};
+}
+
+AttentionGradientInputs attention_gradient_inputs(const TruthRequest& request, const AttentionRoles& roles) {
+  return {attention_inputs(request, roles), rows_of(request, roles.o), rows_of(request, roles.d_o),
+          rows_of(request, roles.lse)};
+}
+
+Result<Truth> attention_reference(const TruthRequest& request) {
+  const AttentionRoles roles = *attention_roles(request.problem.definition);
+  const AttentionShape shape = attention_shape(request.problem, roles);
+  auto outputs = make_outputs_fp32(request.problem);
+  if (!outputs) return tl::unexpected(outputs.error());
+  Truth truth;
+  truth.outputs = std::move(*outputs);
+  truth.term_norms.resize(truth.outputs.size());
+  const auto data = [&](std::size_t index) { return truth.outputs[index].as<float>().data(); };
+  std::vector<RowRange> rows;
+  if (!roles.backward) {
+    add_rows(request, roles.o, shape, false, rows);
+    add_rows(request, roles.lse, shape, true, rows);
+    attention_forward(shape, attention_inputs(request, roles), rows, data(roles.o), data(roles.lse), request.threads);
+    return truth;
+  }
+  const auto norms_of = [&](std::size_t index) {
+    truth.term_norms[index].resize(static_cast<std::size_t>(shape.rows()));
+    return truth.term_norms[index].data();
+  };
+  const TermNorms norms{norms_of(roles.dq), norms_of(roles.dk), norms_of(roles.dv)};
+  const AttentionGradientInputs inputs = attention_gradient_inputs(request, roles);
+  add_rows(request, roles.dq, shape, false, rows);
+  attention_backward_q(shape, inputs, rows, data(roles.dq), request.threads, norms);
+  rows.clear();
+  add_rows(request, roles.dk, shape, false, rows);
+  add_rows(request, roles.dv, shape, false, rows);
+  attention_backward_kv(shape, inputs, rows, data(roles.dk), data(roles.dv), request.threads, norms);
+  return truth;
+}
+
+std::optional<AttentionOperands> attention_operands(const TruthRequest& request, std::size_t output) {
+  using Output = AttentionOperands::Output;
+  const auto roles = attention_roles(request.problem.definition);
+  if (!roles) return std::nullopt;
+  AttentionOperands operands{attention_shape(request.problem, *roles), attention_inputs(request, *roles), std::nullopt,
+                             Output::o};
+  if (roles->backward) {
+    operands.gradient = attention_gradient_inputs(request, *roles);
+    operands.output = output == roles->dq ? Output::dq : output == roles->dk ? Output::dk : Output::dv;
+  } else if (output == roles->lse) {
+    operands.output = Output::lse;
+  }
+  return operands;
+}
+
+Result<ForwardResults> attention_forward_results(const TruthRequest& request) {
+  const Definition& definition = request.problem.definition;
+  const AttentionRoles roles = *attention_roles(definition);
+  const AttentionShape shape = attention_shape(request.problem, roles);
+  const auto create = [&](std::size_t index, Dtype dtype) {
+    return Tensor::create(definition.inputs[index].name, dtype, request.problem.input_shapes[index]);
+  };
+  auto wide = create(roles.o, Dtype::float32);
+  auto o = create(roles.o, definition.inputs[roles.o].dtype);
+  auto lse = create(roles.lse, Dtype::float32);
+  for (const auto* made : {&wide, &o, &lse}) {
+    if (!*made) return tl::unexpected(made->error());
+  }
+  const RowRange all{0, shape.rows()};
+  attention_forward(shape, attention_inputs(request, roles), {&all, 1}, wide->as<float>().data(),
+                    lse->as<float>().data(), request.threads);
+  from_float(o->dtype, wide->as<float>().data(), 0, o->count, o->data());
+  return ForwardResults{std::move(*o), std::move(*lse)};
+}
+
+}  // namespace ptxbench::problem

@@ -528,6 +528,13 @@ struct Softmax {
     }
   }
 
+  // Keeps the machine code of update() before what follows. Nothing in it depends on a wait that comes later, so that
+  // ptxas would hoist that wait to the top and leave the tensor cores idle during softmax. It cannot do so across a
+  // branch that depends on the result, though it is never taken: sums are positive.
+  __device__ __forceinline__ void finish_first() const {
+    if (__any_sync(0xffffffffu, sum[0] + sum[1] < 0.0f)) __trap();
+  }
+
   // To be called once, at the end of a tile.
   __device__ __forceinline__ void add_up_sums() {
 #pragma unroll
@@ -670,6 +677,7 @@ struct Consumer {
     leave_keys(block);
     if constexpr (kMasked) mask(row, block);
     softmax.template update<kMasked>(s, factor);
+    softmax.finish_first();
     wgmma_wait<0>();
     pin(o);
     pin(s);  // p was being read until here

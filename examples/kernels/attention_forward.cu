@@ -27,6 +27,7 @@
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #ifndef ATTENTION_CAUSAL
 #define ATTENTION_CAUSAL 0
@@ -35,6 +36,13 @@
 namespace attention_forward {
 
 constexpr bool kCausal = ATTENTION_CAUSAL != 0;
+
+// To build the kernel for one D alone.
+#ifdef ATTENTION_ONLY
+constexpr int kOnlyDim = ATTENTION_ONLY;
+#else
+constexpr int kOnlyDim = 0;
+#endif
 
 // What was found fastest for each D. Any of it can be set from outside, to measure variants.
 template <int kDim>
@@ -89,6 +97,18 @@ struct Shape {
   static constexpr bool kTurns = ATTENTION_TURNS != 0;
 #else
   static constexpr bool kTurns = kOverlap;
+#endif
+  // Whether output and sums keep their scale until a maximum has grown by more than 8 in powers of two.
+#ifdef ATTENTION_LAZY
+  static constexpr bool kLazy = ATTENTION_LAZY != 0;
+#else
+  static constexpr bool kLazy = false;
+#endif
+  // Of 16 exponentials, how many are polynomials instead of MUFU instructions.
+#ifdef ATTENTION_POLYNOMIALS
+  static constexpr int kPolynomials = ATTENTION_POLYNOMIALS;
+#else
+  static constexpr int kPolynomials = 0;
 #endif
 #ifdef ATTENTION_DYNAMIC
   static constexpr bool kDynamic = ATTENTION_DYNAMIC != 0;
@@ -205,6 +225,18 @@ __device__ __forceinline__ float exp2_approx(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
+}
+
+// exp2(x) for x <= 0 (or barely above): a cubic around the nearest integer, relative error below 1e-4.
+__device__ __forceinline__ float exp2_polynomial(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: the integer ends up in the lowest bits
+  x = fmaxf(x, -126.0f);
+  const float shifted = x + kRound;
+  const float rest = x - (shifted - kRound);
+  float result = fmaf(rest, 0.0551716691f, 0.2426111222f);
+  result = fmaf(result, rest, 0.6932609855f);
+  result = fmaf(result, rest, 0.9999280735f);
+  return __int_as_float(__float_as_int(result) + (__float_as_int(shifted) << 23));
 }
 
 // Named barriers 1 .. kConsumers, each between one consumer warpgroup and the one before it in the ring.
@@ -493,9 +525,11 @@ struct Softmax {
     sum[0] = sum[1] = 0.0f;
   }
 
-  // Makes scores into probabilities relative to the new maximum; what was summed before counts by `factor`.
+  // Makes scores into probabilities relative to the maximum; what was summed before counts by `factor`. Returns whether
+  // that can differ from 1.
   template <bool kMasked, int kCount>
-  __device__ __forceinline__ void update(float (&s)[kCount], float (&factor)[2]) {
+  __device__ __forceinline__ bool update(float (&s)[kCount], float (&factor)[2]) {
+    float largest[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float even = fmaxf(top[half], s[2 * half]);
@@ -505,27 +539,52 @@ struct Softmax {
         even = fmaxf(even, s[i + 2 * half]);
         odd = fmaxf(odd, s[i + 2 * half + 1]);
       }
-      float largest = fmaxf(even, odd);
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-      // A row may have seen nothing but masked keys, for which this makes 0 of exp2(-inf).
-      const bool nothing = kMasked && largest == -__int_as_float(0x7f800000);
-      const float base = nothing ? 0.0f : largest * kScaleLog2;
-      factor[half] = exp2_approx(fmaf(top[half], kScaleLog2, -base));
-      top[half] = largest;
+      largest[half] = fmaxf(even, odd);
+      largest[half] = fmaxf(largest[half], __shfl_xor_sync(0xffffffffu, largest[half], 1));
+      largest[half] = fmaxf(largest[half], __shfl_xor_sync(0xffffffffu, largest[half], 2));
+    }
+    // An old maximum does as long as probabilities stay in range.
+    constexpr float kStep = 8.0f / kScaleLog2;
+    const bool raise =
+        !Shape<kDim>::kLazy || __any_sync(0xffffffffu, largest[0] - top[0] > kStep || largest[1] - top[1] > kStep);
+    float base[2];
+    if (raise) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        base[half] = scaled<kMasked>(largest[half]);
+        factor[half] = exp2_approx(fmaf(top[half], kScaleLog2, -base[half]));
+        top[half] = largest[half];
+        sum[half] *= factor[half];
+      }
+    } else {
+      base[0] = scaled<kMasked>(top[0]);
+      base[1] = scaled<kMasked>(top[1]);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
       float even_sum = 0.0f;
       float odd_sum = 0.0f;
 #pragma unroll
       for (int i = 0; i < kCount; i += 4) {
         float& a = s[i + 2 * half];
         float& b = s[i + 2 * half + 1];
-        a = exp2_approx(fmaf(a, kScaleLog2, -base));
-        b = exp2_approx(fmaf(b, kScaleLog2, -base));
+        // Of every 16 exponentials, that many are computed by other units than those which limit the rate.
+        const bool by_hand = !kMasked && i / 4 % 8 < Shape<kDim>::kPolynomials;
+        a = exp2_approx(fmaf(a, kScaleLog2, -base[half]));
+        b = fmaf(b, kScaleLog2, -base[half]);
+        b = by_hand ? exp2_polynomial(b) : exp2_approx(b);
         even_sum += a;
         odd_sum += b;
       }
-      sum[half] = fmaf(sum[half], factor[half], even_sum + odd_sum);
+      sum[half] += even_sum + odd_sum;
     }
+    return raise;
+  }
+
+  // A row may have seen nothing but masked keys, for which this makes 0 of exp2(-inf).
+  template <bool kMasked>
+  static __device__ __forceinline__ float scaled(float largest) {
+    return kMasked && largest == -__int_as_float(0x7f800000) ? 0.0f : largest * kScaleLog2;
   }
 
   // Keeps the machine code of update() before what follows. Nothing in it depends on a wait that comes later, so that
@@ -676,27 +735,28 @@ struct Consumer {
     pin(s);
     leave_keys(block);
     if constexpr (kMasked) mask(row, block);
-    softmax.template update<kMasked>(s, factor);
+    const bool raise = softmax.template update<kMasked>(s, factor);
     softmax.finish_first();
     wgmma_wait<0>();
     pin(o);
     pin(s);  // p was being read until here
     leave_values();
-    rescale_output();
+    if (raise) rescale_output();
     make_operand();
   }
 
-  // Scores and softmax of `block`, nothing else under way.
+  // Scores and softmax of `block`, nothing else under way. Returns whether the output must be rescaled.
   template <bool kMasked>
-  __device__ __forceinline__ void score_step(int row, int block) {
+  __device__ __forceinline__ bool score_step(int row, int block) {
     wait_keys();
     issue_scores();
     wgmma_wait<0>();
     pin(s);
     leave_keys(block);
     if constexpr (kMasked) mask(row, block);
-    softmax.template update<kMasked>(s, factor);
+    const bool raise = softmax.template update<kMasked>(s, factor);
     make_operand();
+    return raise;
   }
 
   __device__ __forceinline__ void output_step() {
@@ -713,8 +773,7 @@ struct Consumer {
       overlapped_step<kMasked>(row, block);
     } else {
       output_step();
-      score_step<kMasked>(row, block);
-      rescale_output();
+      if (score_step<kMasked>(row, block)) rescale_output();
     }
   }
 
@@ -947,14 +1006,20 @@ void run(tvm::ffi::TensorView q, tvm::ffi::TensorView k, tvm::ffi::TensorView v,
   const int64_t heads = q.size(0) * q.size(1);
   const int64_t length = q.size(2);
   if (heads == 0 || length == 0) return;
-  switch (q.size(3)) {
-    case 64:
-      return launch<64>(q_data, k_data, v_data, o_data, lse_data, heads, length, q.device());
-    case 128:
-      return launch<128>(q_data, k_data, v_data, o_data, lse_data, heads, length, q.device());
-    default:
-      TVM_FFI_THROW(ValueError) << "D is " << q.size(3) << "; this kernel does 64 and 128";
-  }
+  const auto launch_for = [&](auto dim) {
+    constexpr int kDim = decltype(dim)::value;
+    if constexpr (kOnlyDim == 0 || kOnlyDim == kDim) {
+      if (q.size(3) != kDim) return false;
+      launch<kDim>(q_data, k_data, v_data, o_data, lse_data, heads, length, q.device());
+      return true;
+    }
+    return false;
+  };
+  if (launch_for(std::integral_constant<int, 64>()) || launch_for(std::integral_constant<int, 128>())) return;
+  TVM_FFI_THROW(ValueError) << "D is " << q.size(3) << "; this kernel does "
+                            << (kOnlyDim == 0    ? "64 and 128"
+                                : kOnlyDim == 64 ? "64"
+                                                 : "128");
 }
 
 }  // namespace attention_forward

@@ -30,7 +30,7 @@ build() { # D MASK VARIANT
     IFS=+ read -ra flags <<<"$variant"
     flags=("${flags[@]/#/-DATTENTION_}")
   fi
-  nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC -cudart shared -lineinfo --ptxas-options=-v \
+  nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC,-fno-gnu-unique -cudart static -lineinfo --ptxas-options=-v \
     -gencode 'arch=compute_90a,code=sm_90a' -I "$root/bench/programs/include" "-DATTENTION_ONLY=${dim#d}" \
     "-DKERNEL=\"../../examples/kernels/$kernel.cu\"" "${flags[@]}" \
     "$root/bench/programs/attention_library.cu" -o "$out/lib/$dim-$mask-$variant.so" \

@@ -41,7 +41,28 @@ build() { # D MASK VARIANT
 export -f build
 export root out
 
+# The defaults as programs that check themselves, at lengths that are no multiples of anything.
+check_sizes() {
+  local kernel length dim failed=0
+  for kernel in attention_forward attention_forward_causal; do
+    nvcc -O3 -std=c++17 -cudart static -lineinfo -gencode 'arch=compute_90a,code=sm_90a' -I "$root/bench/programs/include" \
+      "-DKERNEL=\"../../examples/kernels/$kernel.cu\"" "$root/bench/programs/attention.cu" -o "$out/$kernel" &
+  done
+  wait
+  for kernel in attention_forward attention_forward_causal; do
+    for dim in 64 128; do
+      for length in 1 63 65 192 1000 4097; do timeout 20 "$out/$kernel" 3 50 $length $dim 2 3 || failed=1; done
+    done
+  done
+  return $failed
+}
+
 variants | grep -E "${ONLY:-.}" | xargs -P "$(nproc)" -L 1 bash -c 'build "$@"' _
 built=$(variants | grep -E "${ONLY:-.}" | tr ' ' '-' | sed "s|.*|$out/lib/&.so|")
+check_sizes >"$out/attention_sizes.txt" 2>&1
+wrong=$?
+grep -hE 'FAIL|rror' "$out/attention_sizes.txt" | grep -v PASS
 # shellcheck disable=SC2086
 timeout "${LIMIT:-150}" "$python" "$root/bench/attention_speed.py" "$out/attention_speed.json" $built | tee "$out/attention_speed.txt"
+timed=$?
+[ $timed -eq 0 ] && [ $wrong -eq 0 ] || exit 1

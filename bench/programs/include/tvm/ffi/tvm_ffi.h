@@ -8,7 +8,7 @@
 #include <vector>
 
 enum DLDeviceType { kDLCUDA = 2 };
-enum DLDataTypeCode { kDLFloat = 2, kDLBfloat = 4 };
+enum DLDataTypeCode { kDLInt = 0, kDLFloat = 2, kDLBfloat = 4 };
 struct DLDevice {
   DLDeviceType device_type = kDLCUDA;
   int device_id = 0;

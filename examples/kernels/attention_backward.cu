@@ -43,13 +43,15 @@ constexpr int kWarpRows = 16;
 constexpr int kSpanCols = 64;                  // 128 bytes of bf16: one span of the 128-byte swizzle
 constexpr uint32_t kRowBytes = 2 * kSpanCols;  // of one row in shared memory
 constexpr uint32_t kAtomBytes = 1024;          // alignment of the swizzle pattern
-constexpr int kQueries = 64;                   // of a block, in the kernel for dK and dV
 
 // Registers: 168 per thread at launch; then 24 + 2 * 240 = 3 * 168.
 constexpr int kProducerRegisters = 24;
 constexpr int kConsumerRegisters = 240;
 
 constexpr double kLog2e = 1.4426950408889634;
+
+constexpr uint32_t kSharedLimit = 227 * 1024;
+constexpr uint32_t kStaticBytes = 4096;  // more than either kernel declares
 
 template <int kDim>
 struct Shape {
@@ -58,8 +60,14 @@ struct Shape {
   static constexpr int kSpans = kDim / kSpanCols;
   static constexpr uint32_t kGroupBytes = kSpans * kGroupRows * kRowBytes;  // 64 rows of any input
   // The kernel for dK and dV: K and V of the tile, then a ring of blocks of Q and dO.
-  static constexpr int kQueryStages = 4;
-  static constexpr uint32_t kQueryStageBytes = 2 * kGroupBytes;
+#ifdef ATTENTION_QUERIES
+  static constexpr int kQueries = ATTENTION_QUERIES;
+#else
+  static constexpr int kQueries = kDim == 64 ? 128 : 64;
+#endif
+  static constexpr int kQueryStages = kQueries == 64 ? 4 : 3;
+  static constexpr uint32_t kQueryBytes = kSpans * kQueries * kRowBytes;
+  static constexpr uint32_t kQueryStageBytes = 2 * kQueryBytes;
   static constexpr uint32_t kSharedBytesKv = 2 * kGroups * kGroupBytes + kQueryStages * kQueryStageBytes + kAtomBytes;
   // The kernel for dQ: Q and dO of the tile, then a ring of blocks of K and V.
 #ifdef ATTENTION_KEYS
@@ -67,11 +75,15 @@ struct Shape {
 #else
   static constexpr int kKeys = kDim == 64 ? 128 : 96;
 #endif
-  static constexpr int kKeyStages = 3;
   static constexpr uint32_t kBlockSpanBytes = kKeys * kRowBytes;
   static constexpr uint32_t kBlockBytes = kSpans * kBlockSpanBytes;
   static constexpr uint32_t kKeyStageBytes = 2 * kBlockBytes;
+  static constexpr int kKeyStages =
+      2 * kGroups * kGroupBytes + 3 * kKeyStageBytes + kAtomBytes + kStaticBytes <= kSharedLimit ? 3 : 2;
   static constexpr uint32_t kSharedBytesQ = 2 * kGroups * kGroupBytes + kKeyStages * kKeyStageBytes + kAtomBytes;
+  static_assert(kKeys % 16 == 0 && kQueries % 32 == 0, "whole steps of wgmma, whole rounds of the producer's lanes");
+  static_assert(kTileRows % kQueries == 0 || !kCausal, "the first block of a tile begins where the tile does");
+  static_assert(kSharedBytesKv + kStaticBytes <= kSharedLimit && kSharedBytesQ + kStaticBytes <= kSharedLimit);
 };
 
 // ---- PTX ------------------------------------------------------------------------------------------------------------
@@ -275,13 +287,13 @@ __device__ __forceinline__ void release(uint32_t barrier) {
   if (lane_index() == 0) barrier_arrive(barrier);
 }
 
-// Copies 64 rows, box by box.
-template <int kDim>
+// Copies kRows rows, box by box.
+template <int kDim, int kRows = kGroupRows>
 __device__ __forceinline__ void load_rows(uint32_t destination, const CUtensorMap* map, int row, int head,
                                           uint32_t barrier) {
 #pragma unroll
   for (int span = 0; span < Shape<kDim>::kSpans; ++span) {
-    load_box(destination + span * (kGroupRows * kRowBytes), map, span * kSpanCols, row, head, barrier);
+    load_box(destination + span * (kRows * kRowBytes), map, span * kSpanCols, row, head, barrier);
   }
 }
 
@@ -422,6 +434,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                 const float* lse, const __nv_bfloat16* d_q, Problem problem) {
   using S = Shape<kDim>;
   constexpr int kStages = S::kQueryStages;
+  constexpr int kQueries = S::kQueries;
   extern __shared__ unsigned char dynamic[];
   __shared__ __align__(8) uint64_t barriers[1 + 2 * kStages];
   // For each query of a block: L in powers of two, and delta.
@@ -455,10 +468,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     const auto* delta_row = reinterpret_cast<const float*>(d_q + static_cast<int64_t>(head) * problem.length * kDim);
     RingPosition<kStages> at;
     for (int block = first_block; block < blocks; ++block) {
-      float l[2];
-      float delta[2];
+      float l[kQueries / 32];
+      float delta[kQueries / 32];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kQueries / 32; ++i) {
         const int query = block * kQueries + lane + 32 * i;
         const bool exists = query < problem.length;
         // Minus infinity is what remains of a query beyond S.
@@ -468,7 +481,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       // Nobody has released a fresh barrier yet, but waiting for the parity before its first phase returns at once.
       barrier_wait(empty + 8 * at.stage, at.parity ^ 1);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kQueries / 32; ++i) {
         statistics[at.stage][0][lane + 32 * i] = l[i];
         statistics[at.stage][1][lane + 32 * i] = delta[i];
       }
@@ -476,8 +489,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       if (lane == 0) {
         const uint32_t stage = ring + at.stage * S::kQueryStageBytes;
         barrier_arrive_expecting(full + 8 * at.stage, S::kQueryStageBytes);
-        load_rows<kDim>(stage, &q_map, block * kQueries, head, full + 8 * at.stage);
-        load_rows<kDim>(stage + S::kGroupBytes, &do_map, block * kQueries, head, full + 8 * at.stage);
+        load_rows<kDim, kQueries>(stage, &q_map, block * kQueries, head, full + 8 * at.stage);
+        load_rows<kDim, kQueries>(stage + S::kQueryBytes, &do_map, block * kQueries, head, full + 8 * at.stage);
       }
       at.advance();
     }
@@ -517,7 +530,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     pin(dv);
     if (block > first_block) release(empty + 8 * previous);
     wgmma_fence();
-    issue_scores<kDim, kQueries>(ds, own_values, queries + S::kGroupBytes);
+    issue_scores<kDim, kQueries>(ds, own_values, queries + S::kQueryBytes);
     wgmma_commit();
     wgmma_wait<1>();
     pin(p);
@@ -553,7 +566,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     pin(p_operand);
     pin(ds_operand);
     wgmma_fence();
-    issue_product<kQueries>(dv, p_operand, queries + S::kGroupBytes);
+    issue_product<kQueries>(dv, p_operand, queries + S::kQueryBytes);
     issue_product<kQueries>(dk, ds_operand, queries);
     wgmma_commit();
     previous = at.stage;
@@ -780,8 +793,6 @@ void launch(const Tensors& t, int64_t heads, int64_t length, cudaStream_t stream
   const auto map = [&](const char* name, void* data, uint32_t box_rows) {
     return make_tensor_map(name, data, heads, length, kDim, box_rows);
   };
-  const CUtensorMap q_map = map("Q", t.q, kGroupRows);
-  const CUtensorMap do_map = map("dO", t.d_o, kGroupRows);
   const int64_t rows = heads * length;
   const int64_t tiles_per_head = (length + kTileRows - 1) / kTileRows;
   const int64_t delta_blocks = (rows * (kDim / 8) + kDeltaThreads - 1) / kDeltaThreads;
@@ -798,15 +809,15 @@ void launch(const Tensors& t, int64_t heads, int64_t length, cudaStream_t stream
   check(cudaFuncSetAttribute(keys_kernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytesKv),
         "shared memory of the kernel for dK and dV");
   keys_kernel<kDim><<<tiles, kThreads, S::kSharedBytesKv, stream>>>(
-      q_map, map("K", t.k, kGroupRows), map("V", t.v, kGroupRows), do_map, map("dK", t.d_k, kWarpRows),
-      map("dV", t.d_v, kWarpRows), t.lse, t.d_q, problem);
+      map("Q", t.q, S::kQueries), map("K", t.k, kGroupRows), map("V", t.v, kGroupRows), map("dO", t.d_o, S::kQueries),
+      map("dK", t.d_k, kWarpRows), map("dV", t.d_v, kWarpRows), t.lse, t.d_q, problem);
   check(cudaGetLastError(), "launch of the kernel for dK and dV");
 
   check(cudaFuncSetAttribute(queries_kernel<kDim>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytesQ),
         "shared memory of the kernel for dQ");
-  queries_kernel<kDim>
-      <<<tiles, kThreads, S::kSharedBytesQ, stream>>>(q_map, map("K", t.k, S::kKeys), map("V", t.v, S::kKeys), do_map,
-                                                      map("dQ", t.d_q, kWarpRows), t.lse, t.o, t.d_o, problem);
+  queries_kernel<kDim><<<tiles, kThreads, S::kSharedBytesQ, stream>>>(
+      map("Q", t.q, kGroupRows), map("K", t.k, S::kKeys), map("V", t.v, S::kKeys), map("dO", t.d_o, kGroupRows),
+      map("dQ", t.d_q, kWarpRows), t.lse, t.o, t.d_o, problem);
   check(cudaGetLastError(), "launch of the kernel for dQ");
 }
 

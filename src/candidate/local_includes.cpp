@@ -93,7 +93,7 @@ class Expansion {
         out += '\n';
         continue;
       }
-      const auto inner = expand(*included, std::string(name));
+      auto inner = expand(*included, std::string(name));
       if (!inner) return inner;
       out += fmt::format("#line 1 \"{}\"\n{}", name, *inner);
       if (!out.ends_with('\n')) out += '\n';

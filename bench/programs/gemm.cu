@@ -1,7 +1,6 @@
-// One of the example GEMM kernels as a program: C[M,N] = A[M,K] * B[N,K]^T in bf16, one launch, for tools that check
-// whole programs. Arguments: M N K (256 7168 5120).
-//   nvcc -O3 -std=c++17 -cudart shared -lineinfo -I bench/programs/include
-//   -DKERNEL='"../../examples/kernels/gemm_simt.cu"'
+// One of the example GEMM kernels as a program: C[M,N] = A[M,K] * B[N,K]^T in bf16, one launch, for tools that check whole
+// programs. Arguments: M N K (256 7168 5120).
+//   nvcc -O3 -std=c++17 -cudart shared -lineinfo -I bench/programs/include -DKERNEL='"../../examples/kernels/gemm_simt.cu"'
 //     -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]' bench/programs/gemm.cu -o gemm_simt
 // A few elements are compared with sums in fp64. Exit code 0 if they are right, 1 if not.
 #include <cmath>

@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "candidate/extraction.h"
+#include "candidate/local_includes.h"
 
 namespace ptxbench::app {
 
@@ -13,11 +14,11 @@ Result<emulator::CompletionPolicy> parse_completion(const std::string& text) {
 }
 
 Result<std::string> read_candidate(const std::string& path, bool is_answer) {
+  const bool named_as_answer = path.ends_with(".md") || path.ends_with(".txt");
+  if (!is_answer && !named_as_answer) return candidate::read_with_local_includes(path);
   auto text = base::read_file(path, std::uint64_t{16} << 20);
   if (!text) return tl::unexpected<Error>(text.error());
   if (text->find('\0') != std::string::npos) return input_error("{} is not a text file", path);
-  const bool named_as_answer = path.ends_with(".md") || path.ends_with(".txt");
-  if (!is_answer && !named_as_answer) return text;
   candidate::Extraction extraction = candidate::extract_candidate(*text);
   if (!extraction.source) return input_error("{}: {}", path, extraction.message);
   return std::move(*extraction.source);

@@ -18,7 +18,7 @@ struct ProblemChoice {
 /// Without workloads and axes: the definition's checks, or its largest workload where it has none.
 Result<std::vector<problem::Problem>> find_problems(const ProblemChoice& options);
 
-/// The candidate's text: the file itself, or the code in a model's answer.
+/// The candidate's text: the file itself with what it includes from beside it, or the code in a model's answer.
 Result<std::string> read_candidate(const std::string& path, bool is_answer);
 
 Result<emulator::CompletionPolicy> parse_completion(const std::string& text);

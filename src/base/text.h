@@ -32,6 +32,10 @@ std::optional<std::string_view> nearest(std::string_view name, std::span<const s
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
 
+/// How reports call a file that a candidate was compiled from: by its bare name, whatever folder the compiler worked in
+/// ("/tmp/ptxbench-compile-x7Gh2k/lean/kernel.cu" is "kernel.cu"). Other paths stay as they are.
+std::string candidate_file_name(std::string_view path);
+
 /// "512 B", "1.5 KiB", "12.0 GiB".
 std::string format_bytes(std::uint64_t bytes);
 /// "250 ns", "1.23 ms", "4.56 s", "2 min 5 s".

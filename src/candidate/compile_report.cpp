@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <regex>
 
@@ -16,10 +15,10 @@ namespace {
 
 using base::Json;
 
-/// The candidate is always compiled as kernel.cu in a folder nobody knows; header paths keep their tail.
+/// Header paths keep their tail.
 std::string display_file(std::string_view file) {
-  std::string name = std::filesystem::path(file).filename().string();
-  if (name == "kernel.cu") return name;
+  std::string name = base::candidate_file_name(file);
+  if (name.size() < file.size()) return name;
   const auto include = file.rfind("/include/");
   return include == std::string_view::npos ? std::string(file) : std::string(file.substr(include + 9));
 }

@@ -6,13 +6,13 @@
 #include <cstring>
 #include <initializer_list>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "ptx/lexer.h"
 #include "ptx/parser.h"
 #include "ptx/printer.h"
@@ -237,8 +237,6 @@ std::optional<std::string> tokens_without(const std::vector<ptx::Module::TextRan
 
 /// Everything that a report can say about where something stands.
 std::string places_of(const ptx::Module& module) {
-  // The compiler works in a folder of its own each time.
-  static const std::regex kWorkFolder(".*/ptxbench-compile[^/]*/(.*/)?kernel\\.cu");
   base::Sha256 hash;
   const auto add = [&](std::initializer_list<std::uint64_t> numbers) {
     std::string text;
@@ -247,7 +245,7 @@ std::string places_of(const ptx::Module& module) {
   };
   for (const ptx::SourceFile& file : module.files) {
     add({file.index});
-    hash.update_field(std::regex_match(file.path, kWorkFolder) ? "kernel.cu" : file.path);
+    hash.update_field(base::candidate_file_name(file.path));
   }
   const auto add_variables = [&](const std::vector<ptx::Variable>& variables) {
     add({variables.size()});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -75,6 +76,23 @@ void add_once(std::vector<StaticFinding>& findings, StaticFinding finding) {
   if (!known) findings.push_back(std::move(finding));
 }
 
+/// `#line 12 "file"`, which says what the next line is called.
+struct LineDirective {
+  int number = 0;
+  std::string file;
+};
+
+/// `code` is `line` without the contents of strings.
+std::optional<LineDirective> line_directive(std::string_view code, std::string_view line) {
+  if (!code.starts_with("#line ")) return {};
+  const std::size_t open = code.find('"');
+  const std::size_t close = code.rfind('"');
+  if (open == std::string_view::npos || close == open) return {};
+  const auto number = base::parse_u64(base::trim(code.substr(6, open - 6)));
+  if (!number || *number > std::numeric_limits<int>::max()) return {};
+  return LineDirective{static_cast<int>(*number), std::string(line.substr(open + 1, close - open - 1))};
+}
+
 }  // namespace
 
 std::vector<StaticFinding> check_source(std::string_view source) {
@@ -82,9 +100,20 @@ std::vector<StaticFinding> check_source(std::string_view source) {
   const std::string blanked = blank_comments_and_strings(source);
   const auto raw_lines = base::split_lines(source);
   const auto lines = base::split_lines(blanked);
+  std::string file = "kernel.cu";
+  int number = 0;
+  const auto add = [&](StaticFinding finding) {
+    finding.file = file;
+    add_once(findings, std::move(finding));
+  };
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const int number = static_cast<int>(i) + 1;
+    ++number;
     const std::string_view code = base::trim(lines[i]);
+    if (const auto line = line_directive(code, base::trim(raw_lines[i]))) {
+      number = line->number - 1;
+      file = line->file;
+      continue;
+    }
     if (code.starts_with("#") && base::trim(code.substr(1)).starts_with("include")) {
       // "quoted" names were blanked, so the raw line is read.
       const std::string_view raw = raw_lines[i];
@@ -93,7 +122,7 @@ std::vector<StaticFinding> check_source(std::string_view source) {
       if (close == std::string_view::npos) continue;
       const std::string_view header = raw.substr(open + 1, close - open - 1);
       if (const auto prefix = banned_prefix(header)) {
-        add_once(findings, banned_library(std::string(header), number, *prefix));
+        add(banned_library(std::string(header), number, *prefix));
       }
       continue;
     }
@@ -109,9 +138,9 @@ std::vector<StaticFinding> check_source(std::string_view source) {
       const bool used = end < code.size() && (code[end] == '(' || code.substr(end).starts_with("::"));
       if (used) {
         if (const auto prefix = banned_prefix(name)) {
-          add_once(findings, banned_library(std::string(name), number, *prefix));
+          add(banned_library(std::string(name), number, *prefix));
         } else if (is_loader(name)) {
-          add_once(findings, loads_code(std::string(name), number));
+          add(loads_code(std::string(name), number));
         }
       }
       at = end;

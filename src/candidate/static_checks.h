@@ -14,6 +14,7 @@ struct StaticFinding {
   std::string subject;  ///< the symbol, header or identifier
   int line = 0;         ///< in the source; 0 when found in the library
   std::string message;
+  std::string file = "kernel.cu";  ///< of `line`, as `#line` directives name it
 };
 
 /// Includes and identifiers of vendor libraries, and calls that load further device or host code. Comments and strings

@@ -99,10 +99,7 @@ std::string Location::text() const {
 
 Location locate(const emulator::CodePlace& place, const checker::Party* party, const uint32_t cta[3]) {
   Location location;
-  // A candidate is compiled as kernel.cu in a folder nobody knows.
-  const auto name = [](const std::string& file) {
-    return file.ends_with("/kernel.cu") ? std::string("kernel.cu") : file;
-  };
+  const auto name = [](const std::string& file) { return base::candidate_file_name(file); };
   location.file = name(place.file);
   location.line = place.line;
   location.ptx_line = place.ptx_line;

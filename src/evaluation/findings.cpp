@@ -4,22 +4,25 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <regex>
+
+#include "base/text.h"
 
 namespace ptxbench::evaluation {
 namespace {
 
-/// The candidate's own file has one name, wherever it was compiled.
-std::string source_name(const std::string& path) {
-  return std::filesystem::path(path).filename() == "kernel.cu" ? "kernel.cu" : path;
+std::string source_name(const std::string& path) { return base::candidate_file_name(path); }
+
+/// Whether a file, as reports call it, is the candidate or one that it includes from beside it.
+bool is_candidate(const std::string& name) {
+  return (name.ends_with(".cu") || name.ends_with(".cuh")) && name.find('/') == std::string::npos;
 }
 
 /// Paths of the candidate inside messages, shortened the same way.
 std::string with_source_names(const std::string& text) {
-  static const std::regex kPath("[^ ()\"']*/kernel\\.cu\\b");
-  return std::regex_replace(text, kPath, "kernel.cu");
+  static const std::regex kPath("[^ ()\"']*/(kernel\\.cu\\b)|[^ ()\"']*/ptxbench-compile-[^ ()\"']*/([^ ()\"'/]+)");
+  return std::regex_replace(text, kPath, "$1$2");
 }
 
 std::uint32_t line_of(int line) { return line > 0 ? static_cast<std::uint32_t>(line) : 0; }
@@ -37,10 +40,11 @@ Finding from_message(const candidate::CompilerMessage& message) {
   out.place.ptx_line = line_of(message.ptx_line);
   out.place.instruction = message.excerpt;
   // A position inside a header says little; where the candidate uses it does.
-  if (out.place.file != "kernel.cu") {
+  if (!is_candidate(out.place.file)) {
     for (const candidate::SourcePosition& caller : message.inlined_from) {
-      if (source_name(caller.file) != "kernel.cu") continue;
-      out.place.file = "kernel.cu";
+      const std::string name = source_name(caller.file);
+      if (!is_candidate(name)) continue;
+      out.place.file = name;
       out.place.line = line_of(caller.line);
       out.place.column = line_of(caller.column);
       break;
@@ -100,7 +104,7 @@ std::vector<Finding> compile_findings(const candidate::Compilation& compilation)
     finding.stage = StageName::compile;
     finding.message = found.message;
     if (found.line > 0) {
-      finding.place.file = "kernel.cu";
+      finding.place.file = found.file;
       finding.place.line = line_of(found.line);
     }
     out.push_back(std::move(finding));

@@ -97,5 +97,14 @@ TEST(Text, ShortenMiddle) {
   EXPECT_EQ(shorten_middle("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 6), "\xc3\xa4\n... 4 bytes left out ...\n\xc3\xa4");
 }
 
+TEST(Text, CandidateFilesHaveBareNames) {
+  EXPECT_EQ(candidate_file_name("/tmp/ptxbench-compile-x7Gh2k/lean/kernel.cu"), "kernel.cu");
+  EXPECT_EQ(candidate_file_name("/tmp/ptxbench-compile-x7Gh2k/lean/tiles.cu"), "tiles.cu");
+  EXPECT_EQ(candidate_file_name("/elsewhere/kernel.cu"), "kernel.cu");
+  EXPECT_EQ(candidate_file_name("/usr/include/cuda_bf16.hpp"), "/usr/include/cuda_bf16.hpp");
+  EXPECT_EQ(candidate_file_name("tiles.cu"), "tiles.cu");
+  EXPECT_EQ(candidate_file_name(""), "");
+}
+
 }  // namespace
 }  // namespace ptxbench::base

@@ -21,6 +21,16 @@ TEST(StaticChecks, FindsVendorLibrariesInTheSource) {
   EXPECT_EQ(findings[2].line, 4);
 }
 
+TEST(StaticChecks, FollowsLineDirectives) {
+  const auto findings = check_source(
+      "int x;\n#line 1 \"tiles.cu\"\n\nvoid f() { cublasCreate(&h); }\n#line 3 \"kernel.cu\"\ndlopen(0, 1);\n");
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].file, "tiles.cu");
+  EXPECT_EQ(findings[0].line, 2);
+  EXPECT_EQ(findings[1].file, "kernel.cu");
+  EXPECT_EQ(findings[1].line, 3);
+}
+
 TEST(StaticChecks, IgnoresTalkAndLookalikes) {
   EXPECT_TRUE(check_source("// faster than cublasGemmEx()\nconst char* s = \"cudnnCreate()\";\n"
                            "int cublas_time = 0; int cublas = cublas_time;\n#include <cuda_runtime.h>\n")

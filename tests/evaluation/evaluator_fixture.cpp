@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "candidate/local_includes.h"
 #include "evaluation/evaluation_text.h"
 
 namespace ptxbench::evaluation {
@@ -25,7 +26,9 @@ T value_of(Result<T> result) {
 }  // namespace
 
 std::string candidate_source(std::string_view name) { return read("tests/evaluation/candidates/" + std::string(name)); }
-std::string example_source(std::string_view name) { return read("examples/kernels/" + std::string(name)); }
+std::string example_source(std::string_view name) {
+  return value_of(candidate::read_with_local_includes("examples/kernels/" + std::string(name)));
+}
 
 std::uint32_t line_with(std::string_view source, std::string_view marker) {
   std::uint32_t number = 0;

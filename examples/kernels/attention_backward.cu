@@ -73,7 +73,7 @@ struct Shape {
 #ifdef ATTENTION_KEYS
   static constexpr int kKeys = ATTENTION_KEYS;
 #else
-  static constexpr int kKeys = kDim == 64 ? 128 : 96;
+  static constexpr int kKeys = kDim == 64 ? 128 : 64;
 #endif
   static constexpr uint32_t kBlockSpanBytes = kKeys * kRowBytes;
   static constexpr uint32_t kBlockBytes = kSpans * kBlockSpanBytes;

@@ -56,7 +56,7 @@ struct Tuning<64> {
 template <>
 struct Tuning<128> {
   static constexpr int kConsumers = 2;
-  static constexpr int kKeys = kCausal ? 128 : 176;
+  static constexpr int kKeys = 128;
   static constexpr int kStages = 2;
 };
 
@@ -102,7 +102,7 @@ struct Shape {
 #ifdef ATTENTION_LAZY
   static constexpr bool kLazy = ATTENTION_LAZY != 0;
 #else
-  static constexpr bool kLazy = false;
+  static constexpr bool kLazy = true;
 #endif
   // Of 16 exponentials, how many are polynomials instead of MUFU instructions.
 #ifdef ATTENTION_POLYNOMIALS

@@ -144,6 +144,16 @@ class DeviceTensors {
     }
   }
 
+  /// Called before the only launch that is cut down to a sample, where others came before it: what those left in an
+  /// output that this one writes as well is not the candidate's answer.
+  void remember_outputs() {
+    for (Block& block : blocks_) {
+      if (!block.argument->output) continue;
+      copy_parallel(static_cast<std::byte*>(block.output.data()), emulator::host_pointer(block.address), block.bytes);
+    }
+    remembered_ = true;
+  }
+
   void collect(DeviceObservation& observation) {
     for (Block& block : blocks_) {
       const Guard guard = guard_of(block.address, block.bytes);
@@ -152,7 +162,11 @@ class DeviceTensors {
       if (!intact) observation.overrun_tensors.push_back(block.argument->name);
       const std::byte* memory = emulator::host_pointer(block.address);
       if (block.argument->output) {
-        copy_parallel(static_cast<std::byte*>(block.output.data()), memory, block.bytes);
+        if (remembered_) {
+          keep_changes(block.output, memory);
+        } else {
+          copy_parallel(static_cast<std::byte*>(block.output.data()), memory, block.bytes);
+        }
         observation.outputs.push_back(std::move(block.output));
       } else if (!equal_parallel(memory, static_cast<const std::byte*>(block.argument->input->data()), block.bytes)) {
         observation.changed_inputs.push_back(block.argument->name);
@@ -161,6 +175,24 @@ class DeviceTensors {
   }
 
  private:
+  /// `output` holds what was remembered. If `memory` differs anywhere, what does not differ counts as unwritten.
+  static void keep_changes(problem::Tensor& output, const std::byte* memory) {
+    auto* known = static_cast<std::byte*>(output.data());
+    const std::uint64_t size = problem::bits_of(output.dtype) / 8;
+    if (size == 0 || equal_parallel(known, memory, output.bytes())) return;
+    problem::Tensor poison = *problem::Tensor::create(output.name, output.dtype, {1});
+    problem::fill_poison(poison);
+    const auto* unwritten = static_cast<const std::byte*>(poison.data());
+    constexpr std::uint64_t kElements = std::uint64_t{1} << 20;
+    problem::parallel_for((output.count + kElements - 1) / kElements, 0, [&](std::uint64_t chunk) {
+      const std::uint64_t end = std::min(output.count, (chunk + 1) * kElements) * size;
+      for (std::uint64_t at = chunk * kElements * size; at < end; at += size) {
+        const bool same = std::memcmp(known + at, memory + at, size) == 0;
+        std::memcpy(known + at, same ? unwritten : memory + at, size);
+      }
+    });
+  }
+
   Result<void> place(emulator::Device& device, const DeviceArgument& argument) {
     Block block;
     block.argument = &argument;
@@ -189,6 +221,7 @@ class DeviceTensors {
   }
 
   std::vector<Block> blocks_;
+  bool remembered_ = false;
   std::unique_ptr<Call> call_ = std::make_unique<Call>();
 };
 
@@ -232,6 +265,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
     if (chosen.size() >= std::uint64_t{clusters[0]} * clusters[1] * clusters[2]) return;
     request.sample = std::move(chosen);
     ++observation.launches_cut;
+    if (options.sample_launch && number > 0) tensors->remember_outputs();
   };
   GuardedBackend::Limits limits;
   // A solution of several kernels may use the budget more than once, but not for ever.

@@ -87,6 +87,48 @@ TEST(Attention, MistakesAreNamed) {
          "dQ");
 }
 
+struct ExampleProblem {
+  const char* file;
+  const char* problem;
+};
+class AttentionExamples : public testing::TestWithParam<ExampleProblem> {};
+
+// Several tiles for each block, and lengths that are no multiples of any.
+TEST_P(AttentionExamples, AreRight) {
+  const auto problem = attention(GetParam().problem, {"B=1", "H=2", "S=330"});
+  const Evaluation result = evaluate(example_source(GetParam().file), problem, options());
+  EXPECT_EQ(result.verdict, Status::passed) << dump(result);
+  ASSERT_TRUE(result.instructions && result.instructions->mac_share);
+  EXPECT_TRUE(result.instructions->wgmma_executed);
+  EXPECT_TRUE(result.instructions->tma_executed);
+  EXPECT_GE(*result.instructions->mac_share, 1.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionExamples,
+                         testing::Values(ExampleProblem{"attention_forward.cu", "mha_with_lse_d64"},
+                                         ExampleProblem{"attention_forward.cu", "mha_with_lse_d128"},
+                                         ExampleProblem{"attention_forward_causal.cu", "mha_with_lse_d64_causal"},
+                                         ExampleProblem{"attention_forward_causal.cu", "mha_with_lse_d128_causal"},
+                                         ExampleProblem{"attention_backward.cu", "mha_bwd_d64"},
+                                         ExampleProblem{"attention_backward.cu", "mha_bwd_d128"},
+                                         ExampleProblem{"attention_backward_causal.cu", "mha_bwd_d64_causal"},
+                                         ExampleProblem{"attention_backward_causal.cu", "mha_bwd_d128_causal"}),
+                         [](const auto& parameter) { return std::string(parameter.param.problem); });
+
+// The first of three kernels keeps row sums where dQ will be, and the last one, of which a sample runs, writes dQ.
+TEST(Attention, WhatEarlierKernelsLeaveInASampledOutputIsNoAnswer) {
+  EvaluateOptions sampled = options();
+  sampled.sample_clusters = 1;
+  const auto problem = attention("mha_bwd_d64", {"B=1", "H=6", "S=640"});
+  const Evaluation result = evaluate(example_source("attention_backward.cu"), problem, sampled);
+  EXPECT_EQ(result.stage(StageName::correctness).status, Status::passed) << dump(result);
+  ASSERT_EQ(result.runs.size(), 1u);
+  EXPECT_TRUE(result.runs[0].sampled);
+  ASSERT_EQ(result.runs[0].outputs.size(), 3u);
+  EXPECT_LT(result.runs[0].outputs[0].known, 6u * 640 * 64) << "of dQ a part";
+  EXPECT_EQ(result.runs[0].outputs[1].known, 6u * 640 * 64) << "of dK everything";
+}
+
 // Of a sample each output is judged where it was written: rows of O, stretches of LSE.
 TEST(Attention, SamplesOfSeveralOutputs) {
   EvaluateOptions sampled = options();

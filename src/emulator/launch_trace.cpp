@@ -284,6 +284,34 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
   if (inner_ != nullptr) inner_->on_mbarrier(event);
 }
 
+uint64_t TraceObserver::place_box(Running& running, const AsyncIssueEvent& event) {
+  const auto continues = [](const PlacedBox& box, const PlacedBox& next) {
+    if (box.tensor_map != next.tensor_map) return false;
+    unsigned moved = 0, dimension = 0;
+    for (unsigned d = 0; d < 5; ++d) {
+      if (box.layout.origin[d] == next.layout.origin[d]) continue;
+      ++moved;
+      dimension = d;
+    }
+    return moved == 1 && dimension != 0 &&
+           int64_t{next.layout.origin[dimension]} - box.layout.origin[dimension] == box.layout.box[dimension];
+  };
+  uint64_t result = 0;
+  for (const ByteRange& range : event.writes) {
+    const PlacedBox box{event.tensor_map, range.address + range.bytes, event.layout[0]};
+    const auto before = running.box_that_ends.find(range.address);
+    if (before != running.box_that_ends.end()) {
+      const PlacedBox& neighbour = running.boxes[before->second];
+      result = mix(result, neighbour.end == range.address && continues(neighbour, box) ? 1 : 0);
+    }
+    const auto after = running.boxes.find(box.end);
+    if (after != running.boxes.end()) result = mix(result, continues(box, after->second) ? 3 : 2);
+    running.boxes[range.address] = box;
+    running.box_that_ends[box.end] = range.address;
+  }
+  return result;
+}
+
 TraceObserver::Digests TraceObserver::digest_issue(const AsyncIssueEvent& event) {
   uint64_t common = start(kIssue, event.site, event.agent.lanes);
   common = mix(common, event.completion_target);
@@ -299,13 +327,9 @@ TraceObserver::Digests TraceObserver::digest_issue(const AsyncIssueEvent& event)
     return {common, common};
   }
   Digests digest{common, common};
-  const auto& origin = event.layout[0].origin;
-  const auto [first, fresh] = running_of(worker(), event.agent).origins.try_emplace(event.tensor_map);
-  if (fresh) std::copy(std::begin(origin), std::end(origin), first->second.begin());
-  for (size_t i = 0; i < first->second.size(); ++i) {
-    digest.whole = mix(digest.whole, static_cast<uint32_t>(origin[i]));
-    digest.kind = mix(digest.kind, static_cast<uint32_t>(origin[i]) - static_cast<uint32_t>(first->second[i]));
-  }
+  for (const int32_t origin : event.layout[0].origin) digest.whole = mix(digest.whole, static_cast<uint32_t>(origin));
+  if (stop_ != nullptr && event.kind == AsyncKind::tensor_copy && event.destination_space == Space::shared)
+    digest.kind = mix(digest.kind, place_box(running_of(worker(), event.agent), event));
   const auto add_ranges = [&](std::span<const ByteRange> ranges, Space space) {
     uint64_t bytes = 0;
     for (const ByteRange& range : ranges) {
@@ -367,7 +391,8 @@ void TraceObserver::on_exit(const Agent& agent, Site site) {
       for (const uint64_t lane : warp.kinds) running.ended.kind = mix(running.ended.kind, lane);
     }
     running.warps = {};
-    running.origins = {};
+    running.boxes = {};
+    running.box_that_ends = {};
     if (stop_ != nullptr) count_kind(running.ended.kind);
   }
   if (inner_ != nullptr) inner_->on_exit(agent, site);

@@ -120,6 +120,10 @@ class TraceObserver final : public Observer {
     uint32_t turned_away = 0;
     uint32_t asked_at = 0;
   };
+  struct PlacedBox {
+    uint64_t tensor_map = 0, end = 0;
+    AsyncIssueEvent::TileLayout layout;
+  };
   struct Running {
     std::vector<WarpTrace> warps;
     /// Asynchronous operations that complete on an mbarrier: who issued them and when in its own order.
@@ -127,8 +131,9 @@ class TraceObserver final : public Observer {
     Digests completions;  ///< sums: they come in any order
     uint32_t threads_left = 0;
     Digests ended;  ///< of the threads once all have exited
-    /// Where the first copy by each tensor map lay: what the others are compared with.
-    std::unordered_map<uint64_t, std::array<int32_t, 5>> origins;
+    /// The last tensor copy to each place in shared memory, and by where such places end.
+    std::unordered_map<uint64_t, PlacedBox> boxes;
+    std::unordered_map<uint64_t, uint64_t> box_that_ends;
   };
   struct Worker {
     std::unordered_map<uint32_t, Running> running;
@@ -145,6 +150,9 @@ class TraceObserver final : public Observer {
   void add(const Agent& agent, uint64_t event) { add(agent, {event, event}); }
   void add(const Agent& agent, const Digests& event);
   Digests digest_issue(const AsyncIssueEvent& event);
+  /// Whether a box goes on in the tensor where its neighbours in shared memory do: the only thing that matters of where
+  /// in the tensor it lies.
+  uint64_t place_box(Running& running, const AsyncIssueEvent& event);
   void touch_lanes(const AccessEvent& event);
   /// An asynchronous operation touches the bytes, at some time.
   void touch(uint64_t address, uint64_t bytes, TouchKind kind);

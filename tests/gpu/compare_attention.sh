@@ -2,7 +2,7 @@
 # The example attention kernels on a GPU and on the emulated one: are the outputs the same?
 #   compare_attention.sh gpu DIR                 on a Hopper GPU (needs nvcc): DIR/*.bin
 #   compare_attention.sh emulate PTXBENCH DIR    elsewhere: runs them emulated, with exact tensor cores, and compares with DIR
-# Prints for each kernel how many of the output's bytes differ, and their largest relative distance.
+# (needs a Python with NumPy: PYTHON, default /usr/bin/python3). Prints for each kernel how many of the output's bytes differ, and their largest relative distance.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cases=(
@@ -32,8 +32,8 @@ case ${1:-} in
   emulate)
     own=$(mktemp -d)
     trap 'rm -rf "$own"' EXIT
-    run "$own" "$2" emulate --tensor-cores exact -- >/dev/null
-    python3 - "$own" "$3" <<'PYTHON'
+    run "$own" "$2" emulate --tensor-cores exact -- >"$own/log" 2>&1 || { cat "$own/log" >&2; exit 1; }
+    "${PYTHON:-/usr/bin/python3}" - "$own" "$3" <<'PYTHON'
 import pathlib, sys, numpy
 for mine in sorted(pathlib.Path(sys.argv[1]).glob("*.bin")):
     a, b = (numpy.fromfile(f, numpy.uint16) for f in (mine, pathlib.Path(sys.argv[2]) / mine.name))

@@ -57,6 +57,7 @@ class Expansion {
     }
     const fs::path file = fs::canonical(beside, error);
     if (error) return input_error("{}: \"{}\": {}", where, name, error.message());
+    if (!fs::is_regular_file(file, error)) return input_error("{}: \"{}\" is no ordinary file", where, name);
     if (file.parent_path() != folder_) {
       return input_error("{}: \"{}\" leads out of {}: only files in that folder can be included", where, name,
                          folder_.string());
@@ -65,10 +66,12 @@ class Expansion {
   }
 
   Result<std::string> expand(const fs::path& file, const std::string& shown) {
-    const auto text = base::read_file(file, max_bytes_ - std::min(max_bytes_, bytes_));
+    auto text = base::read_file(file, max_bytes_ - std::min(max_bytes_, bytes_));
     if (!text) return tl::unexpected<Error>(text.error());
     if (text->find('\0') != std::string::npos) return input_error("{} is not a text file", file.string());
     bytes_ += text->size();
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (!open_.empty() && text->starts_with(kByteOrderMark)) text->erase(0, kByteOrderMark.size());
     seen_.push_back(file);
     open_.push_back({file, shown, 0});
     const std::string code = blank_comments_and_strings(*text);
@@ -83,7 +86,10 @@ class Expansion {
       auto included = name.data() == nullptr ? fs::path() : find(name);
       if (!included) return tl::unexpected<Error>(included.error());
       if (included->empty()) {
-        out += line;
+        // Each file comes once: what says so means nothing inside another file.
+        const bool once = open_.size() > 1 && base::trim(line) == "#pragma once";
+        replaced = replaced || once;
+        out += once ? std::string_view("\n") : line;
         continue;
       }
       const auto same = [&](const Open& open) { return open.file == *included; };

@@ -15,7 +15,11 @@ thread_local unsigned current_worker = 0;
 Checker::State& Checker::here() { return workers_.empty() ? *state_ : *workers_[current_worker]; }
 
 bool Checker::accepts_workers(const emulator::LaunchEvent&, unsigned workers) {
-  workers_ = state_->fork(workers);
+  workers_ = state_->fork(workers, true);
+  return !workers_.empty();
+}
+bool Checker::accepts_examples(const emulator::LaunchEvent&, unsigned workers) {
+  workers_ = state_->fork(workers, false);
   return !workers_.empty();
 }
 void Checker::on_worker(unsigned worker) { current_worker = worker; }

@@ -34,6 +34,7 @@ class Checker final : public emulator::Observer {
   bool accepts_proof(const emulator::LaunchEvent&) override;
   void on_proved(const emulator::LaunchEvent&, std::span<const emulator::ByteRange> written) override;
   bool accepts_workers(const emulator::LaunchEvent&, unsigned workers) override;
+  bool accepts_examples(const emulator::LaunchEvent&, unsigned workers) override;
   void on_worker(unsigned worker) override;
   bool on_workers_end(const emulator::LaunchEvent&) override;
   void on_access(const emulator::AccessEvent&) override;

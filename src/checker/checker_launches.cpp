@@ -72,18 +72,18 @@ void Checker::State::proved(std::span<const emulator::ByteRange> written) {
   for (const emulator::ByteRange& range : written) mark_output(range.address, range.bytes);
 }
 
-std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned workers) const {
+std::vector<std::unique_ptr<Checker::State>> Checker::State::fork(unsigned workers, bool outputs) const {
   constexpr uint64_t kMaxOutput = uint64_t{16} << 20;  // who wrote an element takes several times its size
   uint64_t watched = 0;
   for (const Output& output : outputs_) watched += output.bytes;
   std::vector<std::unique_ptr<State>> states;
-  if (!options_.accept_workers || stopped_ || !alone() || watched > kMaxOutput) return states;
+  if (!options_.accept_workers || stopped_ || !alone() || (outputs && watched > kMaxOutput)) return states;
   for (unsigned w = 0; w < workers; ++w) {
     CheckerOptions options = options_;
     options.on_found = nullptr;
     options.shadow_bytes /= workers;
     states.push_back(std::make_unique<State>(std::move(options)));
-    states.back()->outputs_ = outputs_;
+    if (outputs) states.back()->outputs_ = outputs_;
     states.back()->launch_begin(launch_);
   }
   return states;
@@ -103,7 +103,7 @@ bool Checker::State::join(const std::vector<std::unique_ptr<State>>& workers) {
       part.sites = std::move(worker->sites_);
       worker_parts_.push_back(std::move(part));
     }
-    for (size_t o = 0; o < outputs_.size(); ++o) {
+    for (size_t o = 0; o < worker->outputs_.size(); ++o) {
       for (size_t byte = 0; byte < outputs_[o].written.size(); ++byte) {
         if (worker->outputs_[o].written[byte]) outputs_[o].written[byte] = true;
       }

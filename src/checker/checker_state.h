@@ -273,7 +273,8 @@ class Checker::State {
   void proved(std::span<const emulator::ByteRange> written);
   bool needs_watching() const;
   /// States for `workers` threads that share the launch that has just begun; none if it is not one to be shared.
-  std::vector<std::unique_ptr<State>> fork(unsigned workers) const;
+  /// Without `outputs` they do not look at who writes outputs.
+  std::vector<std::unique_ptr<State>> fork(unsigned workers, bool outputs) const;
   /// The launch is over, and together the workers saw all of it. False: there is something to be said about it, which
   /// takes one state that sees everything.
   bool join(const std::vector<std::unique_ptr<State>>& workers);

@@ -131,6 +131,8 @@ void TraceObserver::watch_global(const AddressSpace& memory, UndoLog& undo, std:
   memory_ = &memory;
   few_kinds_ = few_kinds;
   stop_ = &stop;
+  constexpr size_t kTouchBytes = size_t{4} << 30;
+  touch_bytes_ = kTouchBytes / workers_.size();
   for (Worker& worker : workers_) worker.global = std::make_unique<GlobalTouches>(undo);
 }
 
@@ -229,7 +231,10 @@ void TraceObserver::on_access(const AccessEvent& event) {
     for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
       worker().written.add(event.addresses[std::countr_zero(rest)], event.bytes);
   }
-  if (global && stop_ != nullptr) touch_lanes(event);
+  if (global && stop_ != nullptr) {
+    touch_lanes(event);
+    bound_memory(worker());
+  }
   if (inner_ != nullptr) inner_->on_access(event);
 }
 
@@ -274,9 +279,10 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
     if (completion) {
       Running& running = running_of(worker(), event.agent);
       const auto operation = running.operations.find(event.completed_by);
-      const Digests by = operation == running.operations.end() ? Digests{} : operation->second;
+      const Digests by = operation == running.operations.end() ? Digests{} : operation->second.digests;
       running.completions.whole += mix(digest, by.whole);
       running.completions.kind += mix(digest, by.kind);
+      if (operation != running.operations.end() && !operation->second.several) running.operations.erase(operation);
     } else {
       add(event.agent, digest);
     }
@@ -347,18 +353,19 @@ TraceObserver::Digests TraceObserver::digest_issue(const AsyncIssueEvent& event)
 void TraceObserver::on_async_issue(const AsyncIssueEvent& event) {
   const Digests digest = digest_issue(event);
   add(event.agent, digest);
-  if (event.completion == Completion::mbarrier || event.kind == AsyncKind::cp_async) {
+  if (event.completion == Completion::mbarrier) {
     Digests name = digest;
     if (const WarpTrace* warp = warp_of(worker(), event.agent)) {
       const auto lane = static_cast<unsigned>(std::countr_zero(event.agent.lanes | 1u << 31));
       name = {mix(name.whole, warp->lanes[lane]), mix(name.kind, warp->kinds[lane])};
     }
-    running_of(worker(), event.agent).operations[event.id] = name;
+    running_of(worker(), event.agent).operations[event.id] = {name, event.writes.size() > 1};
   }
   if (event.destination_space == Space::global) {
     for (const ByteRange& range : event.writes) worker().written.add(range.address, range.bytes);
   }
   if (stop_ != nullptr) {
+    bound_memory(worker());
     if (event.tensor_map != 0) touch(event.tensor_map, 128, TouchKind::read);
     if (event.source_space == Space::global) {
       for (const ByteRange& range : event.reads) touch(range.address, range.bytes, TouchKind::read);

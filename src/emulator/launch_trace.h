@@ -120,6 +120,10 @@ class TraceObserver final : public Observer {
     uint32_t turned_away = 0;
     uint32_t asked_at = 0;
   };
+  struct Operation {
+    Digests digests;
+    bool several = false;  ///< it completes on the barriers of several CTAs
+  };
   struct PlacedBox {
     uint64_t tensor_map = 0, end = 0;
     AsyncIssueEvent::TileLayout layout;
@@ -127,7 +131,7 @@ class TraceObserver final : public Observer {
   struct Running {
     std::vector<WarpTrace> warps;
     /// Asynchronous operations that complete on an mbarrier: who issued them and when in its own order.
-    std::unordered_map<uint64_t, Digests> operations;
+    std::unordered_map<uint64_t, Operation> operations;
     Digests completions;  ///< sums: they come in any order
     uint32_t threads_left = 0;
     Digests ended;  ///< of the threads once all have exited
@@ -141,6 +145,7 @@ class TraceObserver final : public Observer {
     Running* last = nullptr;
     WrittenBytes written;
     std::unique_ptr<GlobalTouches> global;  ///< null unless watch_global() asks for it
+    uint64_t touches = 0;
     bool unsuitable = false;
   };
   Worker& worker();
@@ -154,6 +159,9 @@ class TraceObserver final : public Observer {
   /// in the tensor it lies.
   uint64_t place_box(Running& running, const AsyncIssueEvent& event);
   void touch_lanes(const AccessEvent& event);
+  void bound_memory(Worker& worker) {
+    if ((++worker.touches & 0xfff) == 0 && worker.global->memory() > touch_bytes_) give_up();
+  }
   /// An asynchronous operation touches the bytes, at some time.
   void touch(uint64_t address, uint64_t bytes, TouchKind kind);
   /// Something that the digests do not tell, or may be a race.
@@ -169,6 +177,7 @@ class TraceObserver final : public Observer {
   const AddressSpace* memory_ = nullptr;
   std::atomic<bool>* stop_ = nullptr;
   bool few_kinds_ = false;
+  size_t touch_bytes_ = 0;  ///< of one worker
   std::mutex kinds_mutex_;
   std::unordered_set<uint64_t> kinds_;  ///< of clusters that have ended
   size_t ended_ = 0;

@@ -138,7 +138,7 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
     if (trace.kinds[cluster] != 0 && kinds.emplace(trace.kinds[cluster], cluster).second) examples.push_back(cluster);
   }
   const auto workers = static_cast<unsigned>(std::min<size_t>(options.threads, examples.size()));
-  if (!observer_.accepts_workers(subject_.event, workers)) return std::nullopt;
+  if (!observer_.accepts_examples(subject_.event, workers)) return std::nullopt;
   TraceObserver tracer(&observer_, subject_.event, launch_.clusters, workers);
   tracer.watch_global(*launch_.memory, launch_.undo, launch_.stopped, false);
   launch_.observer = &tracer;
@@ -162,9 +162,10 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
 void LaunchWatch::add_results(LaunchTrace& trace, const LaunchTotals& totals) const {
   // Below this many multiply-adds computing them is cheaper than keeping what they lead to.
   constexpr uint64_t kManyProducts = 2'000'000'000;
-  constexpr uint64_t kMostMemory = uint64_t{4} << 30;
+  constexpr uint64_t kMostMemory = uint64_t{4} << 30, kProductsPerByte = 4;
   trace.shape = digest_shape(subject_.event, subject_.request.function.function, subject_.request.sample);
-  if (totals.tensor_core_macs + totals.legacy_mma_macs < kManyProducts || live_bytes(*launch_.memory) > kMostMemory ||
+  const uint64_t products = totals.tensor_core_macs + totals.legacy_mma_macs;
+  if (products < kManyProducts || live_bytes(*launch_.memory) > std::min(kMostMemory, products / kProductsPerByte) ||
       tensor_results_decide(subject_.program, launch_.kernel->index))
     return;
   std::vector<uint64_t> pages = launch_.undo.saved();

@@ -260,6 +260,9 @@ class Observer {
   /// events on_workers_end, which says whether nothing was found. If something was, the observer forgets what it saw,
   /// memory is put back, and the launch runs again on one thread.
   virtual bool accepts_workers(const LaunchEvent&, unsigned /*workers*/) { return false; }
+  /// The same, before some clusters of the launch run as examples for others that do the same. What the launch as a
+  /// whole wrote follows by on_proved, if nothing is found.
+  virtual bool accepts_examples(const LaunchEvent&, unsigned /*workers*/) { return false; }
   virtual void on_worker(unsigned /*worker*/) {}
   virtual bool on_workers_end(const LaunchEvent&) { return false; }
   virtual void on_access(const AccessEvent&) {}

@@ -145,7 +145,7 @@ class DeviceTensors {
   }
 
   /// Called before the only launch that is cut down to a sample, where others came before it: what those left in an
-  /// output that this one writes as well is not the candidate's answer.
+  /// output that this one writes as well may not be the candidate's answer.
   void remember_outputs() {
     for (Block& block : blocks_) {
       if (!block.argument->output) continue;
@@ -162,11 +162,8 @@ class DeviceTensors {
       if (!intact) observation.overrun_tensors.push_back(block.argument->name);
       const std::byte* memory = emulator::host_pointer(block.address);
       if (block.argument->output) {
-        if (remembered_) {
-          keep_changes(block.output, memory);
-        } else {
-          copy_parallel(static_cast<std::byte*>(block.output.data()), memory, block.bytes);
-        }
+        if (remembered_) observation.changed_last.push_back(changes(block.output, memory));
+        copy_parallel(static_cast<std::byte*>(block.output.data()), memory, block.bytes);
         observation.outputs.push_back(std::move(block.output));
       } else if (!equal_parallel(memory, static_cast<const std::byte*>(block.argument->input->data()), block.bytes)) {
         observation.changed_inputs.push_back(block.argument->name);
@@ -175,22 +172,22 @@ class DeviceTensors {
   }
 
  private:
-  /// `output` holds what was remembered. If `memory` differs anywhere, what does not differ counts as unwritten.
-  static void keep_changes(problem::Tensor& output, const std::byte* memory) {
-    auto* known = static_cast<std::byte*>(output.data());
-    const std::uint64_t size = problem::bits_of(output.dtype) / 8;
-    if (size == 0 || equal_parallel(known, memory, output.bytes())) return;
-    problem::Tensor poison = *problem::Tensor::create(output.name, output.dtype, {1});
-    problem::fill_poison(poison);
-    const auto* unwritten = static_cast<const std::byte*>(poison.data());
+  /// What `memory` holds where it differs from `before`, else poison; no elements if it differs nowhere.
+  static problem::Tensor changes(const problem::Tensor& before, const std::byte* memory) {
+    const auto* known = static_cast<const std::byte*>(before.data());
+    const std::uint64_t size = problem::bits_of(before.dtype) / 8;
+    if (size == 0 || equal_parallel(known, memory, before.bytes())) return {};
+    problem::Tensor changed = *problem::Tensor::create(before.name, before.dtype, before.shape);
+    problem::fill_poison(changed);
+    auto* out = static_cast<std::byte*>(changed.data());
     constexpr std::uint64_t kElements = std::uint64_t{1} << 20;
-    problem::parallel_for((output.count + kElements - 1) / kElements, 0, [&](std::uint64_t chunk) {
-      const std::uint64_t end = std::min(output.count, (chunk + 1) * kElements) * size;
+    problem::parallel_for((before.count + kElements - 1) / kElements, 0, [&](std::uint64_t chunk) {
+      const std::uint64_t end = std::min(before.count, (chunk + 1) * kElements) * size;
       for (std::uint64_t at = chunk * kElements * size; at < end; at += size) {
-        const bool same = std::memcmp(known + at, memory + at, size) == 0;
-        std::memcpy(known + at, same ? unwritten : memory + at, size);
+        if (std::memcmp(known + at, memory + at, size) != 0) std::memcpy(out + at, memory + at, size);
       }
     });
+    return changed;
   }
 
   Result<void> place(emulator::Device& device, const DeviceArgument& argument) {

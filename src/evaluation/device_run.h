@@ -58,6 +58,9 @@ struct DeviceObservation {
   std::vector<LaunchSummary> launches;
   Census census;
   std::vector<problem::Tensor> outputs;  ///< what they hold now; poison where nothing was written
+  /// Of several launches only the last was cut down to a sample, and it changed this output: the same with poison where
+  /// it changed nothing, for each output; no elements where it changed nothing at all. Else none.
+  std::vector<problem::Tensor> changed_last;
   std::vector<std::string> changed_inputs;
   std::vector<std::string> overrun_tensors;  ///< bytes behind these changed
   std::uint64_t launches_cut = 0;            ///< of which only a sample of the clusters ran

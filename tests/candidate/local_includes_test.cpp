@@ -1,6 +1,7 @@
 #include "candidate/local_includes.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -46,6 +47,16 @@ TEST_F(LocalIncludes, ReplacesALineByTheFile) {
   write("tiles.cu", "int tile;\nint other;\n");
   EXPECT_EQ(expanded("#define CAUSAL 1\n  #  include \"tiles.cu\"  // shared\nint after;\n"),
             "#define CAUSAL 1\n#line 1 \"tiles.cu\"\nint tile;\nint other;\n#line 3 \"kernel.cu\"\nint after;\n");
+}
+
+TEST_F(LocalIncludes, WhatOnlyWholeFilesMayHoldIsLeftOut) {
+  write("tile.cuh", "\xef\xbb\xbf#pragma once\nint tile;\n");
+  EXPECT_EQ(expanded("#include \"tile.cuh\"\n"), "#line 1 \"tile.cuh\"\n\nint tile;\n#line 2 \"kernel.cu\"\n");
+}
+
+TEST_F(LocalIncludes, OnlyOrdinaryFilesAreRead) {
+  ASSERT_EQ(::mkfifo((folder_->path() / "pipe.cuh").c_str(), 0600), 0);
+  EXPECT_NE(refusal("#include \"pipe.cuh\"\n").find("no ordinary file"), std::string::npos);
 }
 
 TEST_F(LocalIncludes, LeavesTheRestToTheCompiler) {

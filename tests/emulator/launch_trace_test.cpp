@@ -50,6 +50,7 @@ class Spy final : public Observer {
     checker_.on_proved(e, written);
   }
   bool accepts_workers(const LaunchEvent& e, unsigned workers) override { return checker_.accepts_workers(e, workers); }
+  bool accepts_examples(const LaunchEvent& e, unsigned n) override { return checker_.accepts_examples(e, n); }
   void on_worker(unsigned worker) override { checker_.on_worker(worker); }
   bool on_workers_end(const LaunchEvent& e) override {
     const bool clean = checker_.on_workers_end(e);

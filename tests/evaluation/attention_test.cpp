@@ -1,4 +1,5 @@
 // Attention from end to end: several outputs of different types and ranks, derived inputs, checks, samples.
+#include "base/text.h"
 #include "evaluator_fixture.h"
 #include "problem/dataset.h"
 
@@ -121,12 +122,19 @@ TEST(Attention, WhatEarlierKernelsLeaveInASampledOutputIsNoAnswer) {
   sampled.sample_clusters = 1;
   const auto problem = attention("mha_bwd_d64", {"B=1", "H=6", "S=640"});
   const Evaluation result = evaluate(example_source("attention_backward.cu"), problem, sampled);
-  EXPECT_EQ(result.stage(StageName::correctness).status, Status::passed) << dump(result);
+  // It looks the same where the first kernel's values are the candidate's answer, and wrong.
+  EXPECT_EQ(result.stage(StageName::correctness).status, Status::unknown) << dump(result);
+  EXPECT_EQ(result.verdict, Status::unknown);
   ASSERT_EQ(result.runs.size(), 1u);
   EXPECT_TRUE(result.runs[0].sampled);
   ASSERT_EQ(result.runs[0].outputs.size(), 3u);
   EXPECT_LT(result.runs[0].outputs[0].known, 6u * 640 * 64) << "of dQ a part";
+  EXPECT_EQ(result.runs[0].outputs[0].wrong, 0u);
   EXPECT_EQ(result.runs[0].outputs[1].known, 6u * 640 * 64) << "of dK everything";
+
+  const Evaluation wrong =
+      evaluate(base::replace_all(example_source("attention_backward.cu"), "0.125", "0.25"), problem, sampled);
+  EXPECT_EQ(wrong.verdict, Status::failed) << dump(wrong);
 }
 
 // Of a sample each output is judged where it was written: rows of O, stretches of LSE.

@@ -21,7 +21,7 @@ class LocalIncludes : public ::testing::Test {
   }
 
   fs::path write(const std::string& name, const std::string& text) const {
-    const fs::path file = folder_->path() / name;
+    fs::path file = folder_->path() / name;
     EXPECT_TRUE(base::write_file_atomic(file, text));
     return file;
   }

@@ -67,7 +67,10 @@ struct LaunchTrace {
 class TraceStore {
  public:
   /// `max_bytes` bounds what is kept; later launches are then not remembered.
-  explicit TraceStore(size_t max_bytes = size_t{2} << 30) : room_(max_bytes) {}
+  /// Below `many_products` multiply-adds forming them again is cheaper than keeping what they lead to.
+  explicit TraceStore(size_t max_bytes = size_t{2} << 30, uint64_t many_products = 2'000'000'000)
+      : many_products_(many_products), room_(max_bytes) {}
+  uint64_t many_products() const { return many_products_; }
   /// Null if launch number `launch` of the run is not known, or was another one.
   std::shared_ptr<const LaunchTrace> find(uint64_t launch, uint64_t shape) const;
   void keep(uint64_t launch, LaunchTrace trace);
@@ -76,6 +79,7 @@ class TraceStore {
  private:
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<const LaunchTrace>> traces_;
+  uint64_t many_products_;
   size_t room_;
 };
 

@@ -160,12 +160,11 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
 }
 
 void LaunchWatch::add_results(LaunchTrace& trace, const LaunchTotals& totals) const {
-  // Below this many multiply-adds computing them is cheaper than keeping what they lead to.
-  constexpr uint64_t kManyProducts = 2'000'000'000;
   constexpr uint64_t kMostMemory = uint64_t{4} << 30, kProductsPerByte = 4;
   trace.shape = digest_shape(subject_.event, subject_.request.function.function, subject_.request.sample);
   const uint64_t products = totals.tensor_core_macs + totals.legacy_mma_macs;
-  if (products < kManyProducts || live_bytes(*launch_.memory) > std::min(kMostMemory, products / kProductsPerByte) ||
+  if (products < subject_.options.traces->many_products() ||
+      live_bytes(*launch_.memory) > std::min(kMostMemory, products / kProductsPerByte) ||
       tensor_results_decide(subject_.program, launch_.kernel->index))
     return;
   std::vector<uint64_t> pages = launch_.undo.saved();

@@ -211,7 +211,7 @@ TEST(LaunchTrace, StrongAccessesAreWatched) {
 /// Enough products that it is worth not to form them again; %f0 holds one of their sums.
 std::string products(const std::string& afterwards) {
   return kernel("",
-                "  mov.u32 %r20, 16384;\n  mov.b32 %f0, 0;\n  mov.b32 %f1, 0;\n  mov.b32 %f2, 0;\n"
+                "  mov.u32 %r20, 32;\n  mov.b32 %f0, 0;\n  mov.b32 %f1, 0;\n  mov.b32 %f2, 0;\n"
                 "  mov.b32 %f3, 0;\nAGAIN:\n"
                 "  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0,%f1,%f2,%f3}, {%r9,%r9,%r9,%r9}, "
                 "{%r9,%r9}, {%f0,%f1,%f2,%f3};\n"
@@ -226,7 +226,7 @@ std::shared_ptr<const LaunchTrace> trace_of(const TraceStore& traces, const Laun
 TEST(LaunchTrace, ProductsThatAreOnlyStoredAreNotFormedAgain) {
   const std::string ptx = products("  mul.f32 %f0, %f0, 0f3f000000;\n  st.global.f32 [%rd2], %f0;\n");
   const uint32_t ones = 0x3f803f80;
-  const auto traces = std::make_shared<TraceStore>();
+  const auto traces = std::make_shared<TraceStore>(size_t{1} << 20, 1'000'000);
   const Outcome first = run(ptx, CompletionPolicy::eager, traces, ones);
   const auto trace = trace_of(*traces, first.launch);
   ASSERT_NE(trace, nullptr);
@@ -252,7 +252,7 @@ TEST(LaunchTrace, ProductsThatDecideSomethingAreFormedAgain) {
   for (const char* decision : decisions) {
     SCOPED_TRACE(decision);
     const std::string ptx = products(decision);
-    const auto traces = std::make_shared<TraceStore>();
+    const auto traces = std::make_shared<TraceStore>(size_t{1} << 20, 1'000'000);
     const Outcome first = run(ptx, CompletionPolicy::eager, traces, 0x3f803f80);
     const auto trace = trace_of(*traces, first.launch);
     ASSERT_NE(trace, nullptr);

@@ -10,19 +10,13 @@
 #include <vector>
 
 #include "../../examples/kernels/attention_paged_decode.cu"
+#include "parts.cuh"
 
 namespace {
 
 constexpr int kRequests = 15;
 constexpr int kGroup = attention_paged_decode::kGroup;
 constexpr int kDim = attention_paged_decode::kDim;
-constexpr int64_t kFlushBytes = 256 << 20;
-
-void check_cuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(2);
-}
 
 uint64_t state = 20261130;
 uint64_t next_random() {
@@ -134,27 +128,10 @@ int main(int argc, char** argv) {
               tokens, static_cast<int>(kv_heads), std::sqrt(error / norm), worst_lse, right ? "PASS" : "FAIL");
 
   if (repetitions > 0) {
-    void* flush = nullptr;
-    check_cuda(cudaMalloc(&flush, kFlushBytes), "cudaMalloc");
-    cudaEvent_t begin = nullptr, end = nullptr;
-    check_cuda(cudaEventCreate(&begin), "event");
-    check_cuda(cudaEventCreate(&end), "event");
-    std::vector<float> times;
-    for (int i = -10; i < repetitions; ++i) {
-      check_cuda(cudaMemsetAsync(flush, 0, kFlushBytes), "flush");
-      check_cuda(cudaEventRecord(begin), "event");
-      launch();
-      check_cuda(cudaEventRecord(end), "event");
-      check_cuda(cudaEventSynchronize(end), "event");
-      float ms = 0;
-      check_cuda(cudaEventElapsedTime(&ms, begin, end), "event");
-      if (i >= 0) times.push_back(ms);
-    }
-    std::sort(times.begin(), times.end());
+    const std::vector<float> times = timed(launch, repetitions);
     const double ms = times[times.size() / 2];
     std::printf("median of %d: %.1f us, %.0f GB/s of K and V\n", repetitions, ms * 1e3,
                 4e-6 * kDim * tokens * kv_heads / ms);
-    check_cuda(cudaFree(flush), "cudaFree");
   }
   for (void* pointer : std::initializer_list<void*>{q_device, k_device, v_device, indptr_device, indices_device,
                                                     output_device, lse_device}) {

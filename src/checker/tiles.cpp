@@ -81,14 +81,7 @@ const Tiles::Tile* Tiles::tile_at(uint64_t address) const {
 
 bool Tiles::continues(const Tile& tile, const Tile& next) {
   if (tile.tensor_map != next.tensor_map || tile.end != next.base) return false;
-  unsigned moved = 0, dimension = 0;
-  for (unsigned d = 0; d < 5; ++d) {
-    if (tile.layout.origin[d] == next.layout.origin[d]) continue;
-    ++moved;
-    dimension = d;
-  }
-  return moved == 1 && dimension != 0 &&
-         int64_t{next.layout.origin[dimension]} - tile.layout.origin[dimension] == tile.layout.box[dimension];
+  return tile.layout.continued_by(next.layout);
 }
 
 std::optional<TileMismatch> Tiles::check(const Layout& operand) {

@@ -127,12 +127,12 @@ TraceObserver::TraceObserver(Observer* inner, const LaunchEvent& launch, uint32_
       threads_(ctas_ * launch.block[0] * launch.block[1] * launch.block[2]),
       workers_(std::max(1u, workers)) {}
 
-void TraceObserver::watch_global(const AddressSpace& memory, UndoLog& undo, std::atomic<bool>& stop, bool few_kinds) {
+void TraceObserver::watch_global(const AddressSpace& memory, UndoLog& undo, std::atomic<bool>& stop, bool few_kinds,
+                                 size_t touch_bytes) {
   memory_ = &memory;
   few_kinds_ = few_kinds;
   stop_ = &stop;
-  constexpr size_t kTouchBytes = size_t{4} << 30;
-  touch_bytes_ = kTouchBytes / workers_.size();
+  touch_bytes_ = touch_bytes / workers_.size();
   for (Worker& worker : workers_) worker.global = std::make_unique<GlobalTouches>(undo);
 }
 
@@ -292,15 +292,7 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
 
 uint64_t TraceObserver::place_box(Running& running, const AsyncIssueEvent& event) {
   const auto continues = [](const PlacedBox& box, const PlacedBox& next) {
-    if (box.tensor_map != next.tensor_map) return false;
-    unsigned moved = 0, dimension = 0;
-    for (unsigned d = 0; d < 5; ++d) {
-      if (box.layout.origin[d] == next.layout.origin[d]) continue;
-      ++moved;
-      dimension = d;
-    }
-    return moved == 1 && dimension != 0 &&
-           int64_t{next.layout.origin[dimension]} - box.layout.origin[dimension] == box.layout.box[dimension];
+    return box.tensor_map == next.tensor_map && box.layout.continued_by(next.layout);
   };
   uint64_t result = 0;
   for (const ByteRange& range : event.writes) {

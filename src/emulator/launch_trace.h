@@ -55,7 +55,6 @@ struct LaunchTrace {
   MemoryDigest before = 0;
   std::vector<uint64_t> pages;      ///< numbers, of UndoLog::kPageBytes
   std::vector<std::byte> contents;  ///< of these pages after the launch
-  uint64_t tensor_macs = 0;
 
   size_t memory() const {
     return (clusters.size() + kinds.size()) * sizeof(uint64_t) + written.size() * sizeof(ByteRange) +
@@ -88,9 +87,10 @@ class TraceObserver final : public Observer {
  public:
   TraceObserver(Observer* inner, const LaunchEvent& launch, uint32_t clusters, unsigned workers);
   /// From now on also remembers which threads touched which global bytes, so that finish() knows whether any two may
-  /// conflict there, and saves what is written. Sets `stop` once that is clear, or, with `few_kinds`, when there are
-  /// too many kinds of clusters for kinds to be of use.
-  void watch_global(const AddressSpace& memory, UndoLog& undo, std::atomic<bool>& stop, bool few_kinds);
+  /// conflict there, and saves what is written. Sets `stop` once that is clear, when it takes more than `touch_bytes`
+  /// in all, or, with `few_kinds`, when there are too many kinds of clusters for kinds to be of use.
+  void watch_global(const AddressSpace& memory, UndoLog& undo, std::atomic<bool>& stop, bool few_kinds,
+                    size_t touch_bytes = size_t{4} << 30);
 
   bool serial() const override { return false; }
   void on_worker(unsigned worker) override;

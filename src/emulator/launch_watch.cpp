@@ -37,7 +37,7 @@ void LaunchWatch::take_back() {
 
 bool LaunchWatch::met_undefined() const { return subject_.definedness != nullptr && subject_.definedness->met(); }
 
-std::vector<std::byte> LaunchWatch::copy_pages(const std::vector<uint64_t>& pages) const {
+std::vector<std::byte> LaunchWatch::copy_pages(const std::vector<uint64_t>& pages) {
   std::vector<std::byte> contents(pages.size() * UndoLog::kPageBytes);
   for (size_t i = 0; i < pages.size(); ++i) {
     std::memcpy(contents.data() + i * UndoLog::kPageBytes, host_pointer(pages[i] * UndoLog::kPageBytes),
@@ -153,7 +153,7 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
   put_pages(pages, trace.has_results ? trace.contents : contents);
   observer_.on_proved(subject_.event, trace.written);
   if (options.traces != nullptr) {
-    trace.shape = digest_shape(subject_.event, request.function.function, request.sample);
+    trace.kinds.clear();  // told apart what had to be watched; later policies compare whole digests
     options.traces->keep(launch_.id, std::move(trace));
   }
   return totals;

@@ -45,7 +45,7 @@ class LaunchWatch {
   bool cancelled() const { return subject_.request.stop.stop_requested(); }
   /// Adds what the launch that has just ended left behind, if that may save products later.
   void add_results(LaunchTrace& trace, const LaunchTotals& totals) const;
-  std::vector<std::byte> copy_pages(const std::vector<uint64_t>& pages) const;
+  static std::vector<std::byte> copy_pages(const std::vector<uint64_t>& pages);
   static void put_pages(const std::vector<uint64_t>& pages, const std::vector<std::byte>& contents);
 
   Subject subject_;

@@ -145,6 +145,17 @@ struct AsyncIssueEvent {
     uint64_t start = 0;
     uint32_t leading_offset = 0, stride_offset = 0, base_offset = 0;
     uint32_t mn = 0, k = 0, element_bytes = 0;
+
+    /// Tensor copies by one map: the rows of `next` are those that follow this box's in the tensor.
+    bool continued_by(const TileLayout& next) const {
+      unsigned moved = 0, dimension = 0;
+      for (unsigned d = 0; d < 5; ++d) {
+        if (origin[d] == next.origin[d]) continue;
+        ++moved;
+        dimension = d;
+      }
+      return moved == 1 && dimension != 0 && int64_t{next.origin[dimension]} - origin[dimension] == box[dimension];
+    }
   };
   TileLayout layout[2];
   /// wgmma only. `reads` holds the shared bytes of A (the first `a_reads` ranges, none when A is in registers), then of

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "emulator/address_space.h"
+#include "emulator/instruction_kinds.h"
 #include "ptx/names.h"
 
 namespace ptxbench::emulator {
@@ -18,89 +19,34 @@ namespace {
 bool is_ordinary(const ptx::Instruction& instruction) {
   using ptx::Mod;
   using ptx::Op;
+  if (is_arithmetic(instruction.op)) return true;
   switch (instruction.op) {
-    case Op::abs:
     case Op::activemask:
-    case Op::add:
-    case Op::addc:
-    case Op::and_:
     case Op::bar_warp_sync:
-    case Op::bfe:
-    case Op::bfi:
-    case Op::bfind:
-    case Op::bmsk:
     case Op::bra:
-    case Op::brev:
     case Op::brx_idx:
     case Op::call:
-    case Op::clz:
-    case Op::cnot:
-    case Op::copysign:
-    case Op::cos:
     case Op::createpolicy:
-    case Op::cvt:
-    case Op::cvt_pack:
-    case Op::cvta:
-    case Op::div:
-    case Op::dp2a:
-    case Op::dp4a:
     case Op::elect_sync:
-    case Op::ex2:
     case Op::exit:
     case Op::fence:
-    case Op::fma:
-    case Op::fns:
     case Op::isspacep:
     case Op::ld:
     case Op::ldmatrix:
-    case Op::lg2:
-    case Op::lop3:
-    case Op::mad:
-    case Op::mad24:
-    case Op::madc:
     case Op::match_sync:
-    case Op::max:
     case Op::membar:
-    case Op::min:
     case Op::mma:
-    case Op::mov:
     case Op::movmatrix:
-    case Op::mul:
-    case Op::mul24:
     case Op::nanosleep:
-    case Op::neg:
-    case Op::not_:
-    case Op::or_:
-    case Op::popc:
     case Op::prefetch:
     case Op::prefetchu:
-    case Op::prmt:
-    case Op::rcp:
     case Op::redux_sync:
-    case Op::rem:
     case Op::ret:
-    case Op::rsqrt:
-    case Op::sad:
-    case Op::selp:
-    case Op::set:
-    case Op::setp:
-    case Op::shf:
     case Op::shfl_sync:
-    case Op::shl:
-    case Op::shr:
-    case Op::sin:
-    case Op::slct:
-    case Op::sqrt:
     case Op::st:
     case Op::stmatrix:
-    case Op::sub:
-    case Op::subc:
-    case Op::szext:
-    case Op::tanh:
-    case Op::testp:
     case Op::trap:
     case Op::vote_sync:
-    case Op::xor_:
       return true;
     case Op::bar:
     case Op::barrier:

@@ -333,11 +333,18 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
         observation.changed_last[i].count != 0) {
       // What earlier kernels wrote there may have been meant to be overwritten by clusters that were left out.
       const problem::Tensor& last = observation.changed_last[i];
-      if (auto own = written_tiles(last)) {
+      auto own = written_tiles(last);
+      if (own) {
         options.known = std::move(*own);
         result = problem::compare(last, truth->outputs[i].as<float>(), limits, options);
       }
-      if (result.verdict != problem::Verdict::failed) {
+      if (!own) {
+        result.verdict = problem::Verdict::unknown;
+        result.note = fmt::format(
+            "output {} is wrong somewhere, and what the sampled clusters of the last kernel wrote of it is too "
+            "scattered to be told from what earlier kernels did; use --full or --axis",
+            output.name);
+      } else if (result.verdict != problem::Verdict::failed) {
         result.verdict = problem::Verdict::unknown;
         result.note = fmt::format(
             "output {} is right where the sampled clusters of the last kernel wrote it, and wrong elsewhere, where "

@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <random>
 #include <set>
 
-#include "checker/checker.h"
 #include "emulator/device.h"
+#include "spy.h"
 
 /// Runs under a second policy that are compared with the first one instead of being watched.
 namespace ptxbench::emulator {
@@ -35,46 +36,6 @@ TEST(WrittenBytes, AreWhatWasAdded) {
     EXPECT_EQ(found, expected);
   }
 }
-
-/// Counts how each launch was dealt with.
-class Spy final : public Observer {
- public:
-  void on_launch_begin(const LaunchEvent& e) override {
-    launch = e;
-    checker_.on_launch_begin(e);
-  }
-  void on_launch_end(const LaunchEvent& e) override { checker_.on_launch_end(e); }
-  bool accepts_proof(const LaunchEvent& e) override { return checker_.accepts_proof(e); }
-  void on_proved(const LaunchEvent& e, std::span<const ByteRange> written) override {
-    ++proved;
-    checker_.on_proved(e, written);
-  }
-  bool accepts_workers(const LaunchEvent& e, unsigned workers) override { return checker_.accepts_workers(e, workers); }
-  bool accepts_examples(const LaunchEvent& e, unsigned n) override { return checker_.accepts_examples(e, n); }
-  void on_worker(unsigned worker) override { checker_.on_worker(worker); }
-  bool on_workers_end(const LaunchEvent& e) override {
-    const bool clean = checker_.on_workers_end(e);
-    shared += clean ? 1 : 0;
-    return clean;
-  }
-  void on_access(const AccessEvent& e) override {
-    ++accesses;
-    checker_.on_access(e);
-  }
-  void on_fence(const FenceEvent& e) override { checker_.on_fence(e); }
-  void on_barrier(const BarrierEvent& e) override { checker_.on_barrier(e); }
-  void on_mbarrier(const MbarrierEvent& e) override { checker_.on_mbarrier(e); }
-  void on_async_issue(const AsyncIssueEvent& e) override { checker_.on_async_issue(e); }
-  void on_exit(const Agent& a, Site s) override { checker_.on_exit(a, s); }
-
-  checker::Checker& checker() { return checker_; }
-  unsigned proved = 0, shared = 0;
-  std::atomic<unsigned> accesses{0};
-  LaunchEvent launch;
-
- private:
-  checker::Checker checker_{checker::CheckerOptions{}};
-};
 
 /// A kernel in which each block of one warp loads 128 bytes by a bulk copy; %r9 is then its word of them, %rd2 the
 /// address of the thread's own word of the output.
@@ -320,6 +281,34 @@ TEST(Kinds, TooManyAreWatchedOneByOne) {
   EXPECT_EQ(outcome.proved, 0u);
   EXPECT_EQ(outcome.shared, 1u);
   EXPECT_TRUE(outcome.rules.empty());
+}
+
+TEST(TraceObserver, GivesUpWhenItsShadowGrows) {
+  auto memory = AddressSpace::create(uint64_t{1} << 30);
+  ASSERT_TRUE(memory);
+  constexpr uint64_t kPages = 16384;
+  const uint64_t data = *(*memory)->allocate(kPages * 4096, AllocationKind::device, "data");
+  LaunchEvent launch;
+  for (auto* dimensions : {launch.grid, launch.block, launch.cluster}) std::fill_n(dimensions, 3, 1u);
+  launch.block[0] = 32;
+  for (const size_t bound : {size_t{1} << 30, size_t{16} << 20}) {
+    UndoLog undo;
+    std::atomic<bool> stop{false};
+    TraceObserver tracer(nullptr, launch, 1, 1);
+    tracer.watch_global(**memory, undo, stop, true, bound);
+    tracer.on_worker(0);
+    std::array<uint64_t, 32> addresses{};
+    AccessEvent event;
+    event.agent.lanes = 1;
+    event.space = Space::global;
+    event.bytes = 4;
+    event.addresses = addresses.data();
+    for (uint64_t page = 0; page < kPages; ++page) {
+      addresses[0] = data + page * 4096;
+      tracer.on_access(event);
+    }
+    EXPECT_EQ(stop.load(), bound < size_t{1} << 30);
+  }
 }
 
 TEST(TraceStore, IsBounded) {

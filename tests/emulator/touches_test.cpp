@@ -5,9 +5,9 @@
 #include <random>
 #include <set>
 
-#include "checker/checker.h"
 #include "emulator/device.h"
 #include "emulator/touches.h"
+#include "spy.h"
 
 /// Proofs that a launch has no race (touches.h), and launches that several threads watch: against simple models, and
 /// whole random kernels against the checker that watches every access on one thread.
@@ -240,46 +240,12 @@ struct Way {
   bool proofs = false, workers = false;
 };
 
-/// A checker that also says how many launches came with a proof, or were shared by threads and clean.
-class Spy final : public Observer {
- public:
-  explicit Spy(const Way& way) : checker_(options(way)) {}
-  void on_launch_begin(const LaunchEvent& e) override { checker_.on_launch_begin(e); }
-  void on_launch_end(const LaunchEvent& e) override { checker_.on_launch_end(e); }
-  bool accepts_proof(const LaunchEvent& e) override { return checker_.accepts_proof(e); }
-  void on_proved(const LaunchEvent& e, std::span<const ByteRange> written) override {
-    ++proved;
-    checker_.on_proved(e, written);
-  }
-  bool accepts_workers(const LaunchEvent& e, unsigned workers) override { return checker_.accepts_workers(e, workers); }
-  void on_worker(unsigned worker) override { checker_.on_worker(worker); }
-  bool on_workers_end(const LaunchEvent& e) override {
-    const bool clean = checker_.on_workers_end(e);
-    shared += clean ? 1 : 0;
-    return clean;
-  }
-  void on_async_issue(const AsyncIssueEvent& e) override { checker_.on_async_issue(e); }
-  void on_group_commit(const Agent& a, Site s, Completion kind, uint64_t group) override {
-    checker_.on_group_commit(a, s, kind, group);
-  }
-  void on_group_wait(const GroupWaitEvent& e) override { checker_.on_group_wait(e); }
-  void on_access(const AccessEvent& e) override { checker_.on_access(e); }
-  void on_fence(const FenceEvent& e) override { checker_.on_fence(e); }
-  void on_barrier(const BarrierEvent& e) override { checker_.on_barrier(e); }
-  void on_exit(const Agent& a, Site s) override { checker_.on_exit(a, s); }
-
-  checker::Checker& checker() { return checker_; }
-  unsigned proved = 0, shared = 0;
-
- private:
-  static checker::CheckerOptions options(const Way& way) {
-    checker::CheckerOptions result;
-    result.accept_proofs = way.proofs;
-    result.accept_workers = way.workers;
-    return result;
-  }
-  checker::Checker checker_;
-};
+checker::CheckerOptions options_of(const Way& way) {
+  checker::CheckerOptions options;
+  options.accept_proofs = way.proofs;
+  options.accept_workers = way.workers;
+  return options;
+}
 
 struct Outcome {
   unsigned proved = 0, shared = 0;
@@ -294,7 +260,7 @@ constexpr Way kProofs{true, false}, kWorkers{false, true}, kAlone{false, false};
 
 Outcome run(const std::string& ptx, const Way& way, uint32_t ctas = 2, uint32_t threads = 64, unsigned workers = 2) {
   Outcome outcome;
-  Spy spy(way);
+  Spy spy(options_of(way));
   DeviceOptions options;
   options.observer = &spy;
   options.threads = workers;

@@ -2,7 +2,8 @@
 # The example attention kernels on a GPU and on the emulated one: are the outputs the same?
 #   compare_attention.sh gpu DIR                 on a Hopper GPU (needs nvcc): DIR/*.bin
 #   compare_attention.sh emulate PTXBENCH DIR    elsewhere: runs them emulated, with exact tensor cores, and compares with DIR
-# (needs a Python with NumPy: PYTHON, default /usr/bin/python3). Prints for each kernel how many of the output's bytes differ, and their largest relative distance.
+# The second needs a Python with NumPy (PYTHON, default /usr/bin/python3) and prints for each kernel how many half-words
+# of the outputs differ, and by how much at most.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cases=(
@@ -47,5 +48,5 @@ for mine in sorted(pathlib.Path(sys.argv[1]).glob("*.bin")):
     print(f"{mine.stem:42s} {other.sum():8d} of {a.size} half-words differ, at most by {worst:.1e}")
 PYTHON
     ;;
-  *) sed -n '2,6p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,7p' "$0" >&2; exit 2 ;;
 esac

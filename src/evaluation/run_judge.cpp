@@ -9,6 +9,8 @@
 
 #include "base/text.h"
 #include "evaluation/findings.h"
+#include "problem/attention.h"
+#include "problem/gemm.h"
 #include "problem/triage.h"
 
 namespace ptxbench::evaluation {

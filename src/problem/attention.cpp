@@ -16,27 +16,6 @@ bool is_wide_float(Dtype dtype) {
   return dtype == Dtype::bfloat16 || dtype == Dtype::float16 || dtype == Dtype::float32;
 }
 
-/// Rows of a request's input: leading extents together, the last one as columns.
-MatrixRows rows_of(const TruthRequest& request, std::size_t index) {
-  const Shape& shape = request.problem.input_shapes[index];
-  const std::int64_t columns = shape.back();
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  const ReferenceInput& input = request.inputs[index];
-  if (input.tensor != nullptr) return {input.tensor->data(), input.tensor->dtype, rows, columns};
-  return {*input.random, rows, columns};
-}
-
-Result<std::vector<Tensor>> make_outputs_fp32(const Problem& problem) {
-  std::vector<Tensor> outputs;
-  for (std::size_t i = 0; i < problem.definition.outputs.size(); ++i) {
-    auto tensor = Tensor::create(problem.definition.outputs[i].name, Dtype::float32, problem.output_shapes[i]);
-    if (!tensor) return tl::unexpected(tensor.error());
-    outputs.push_back(std::move(*tensor));
-  }
-  return outputs;
-}
-
 /// The rows (of the matrix of B*H*S) that tiles of output `index` need.
 void add_rows(const TruthRequest& request, std::size_t index, const AttentionShape& shape, bool is_lse,
               std::vector<RowRange>& rows) {
@@ -110,7 +89,7 @@ AttentionGradientInputs attention_gradient_inputs(const TruthRequest& request, c
 Result<Truth> attention_reference(const TruthRequest& request) {
   const AttentionRoles roles = *attention_roles(request.problem.definition);
   const AttentionShape shape = attention_shape(request.problem, roles);
-  auto outputs = make_outputs_fp32(request.problem);
+  auto outputs = make_truth_tensors(request.problem);
   if (!outputs) return tl::unexpected(outputs.error());
   Truth truth;
   truth.outputs = std::move(*outputs);
@@ -172,5 +151,55 @@ Result<ForwardResults> attention_forward_results(const TruthRequest& request) {
   from_float(o->dtype, wide->as<float>().data(), 0, o->count, o->data());
   return ForwardResults{std::move(*o), std::move(*lse)};
 }
+
+namespace {
+
+std::optional<double> multiply_adds(const Problem& problem) {
+  // Matrix products of S x S x D per head; half of each is masked, the diagonal counted as a half.
+  const AttentionRoles roles = *attention_roles(problem.definition);
+  const AttentionShape shape = attention_shape(problem, roles);
+  const double products = roles.backward ? 5 : 2;
+  return products * (roles.causal ? 0.5 : 1.0) * static_cast<double>(shape.heads) *
+         static_cast<double>(shape.sequence) * static_cast<double>(shape.sequence) * static_cast<double>(shape.depth);
+}
+
+std::optional<Limits> limits_of(const Definition& definition, std::size_t output) {
+  const AttentionRoles roles = *attention_roles(definition);
+  if (!roles.backward && output == roles.lse) return log_sum_limits();
+  auto limits = limits_for("attention", definition.outputs[output].dtype);
+  if (roles.backward && limits) *limits = gradient_limits(*limits);
+  return limits;
+}
+
+bool derived_input(const Definition& definition, std::size_t input) {
+  const AttentionRoles roles = *attention_roles(definition);
+  return roles.backward && (input == roles.o || input == roles.lse);
+}
+
+/// O and L are the forward pass's results, O rounded to its type.
+Result<void> derive(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) {
+  const AttentionRoles roles = *attention_roles(problem.definition);
+  const auto derived = [&](std::size_t input) {
+    return std::holds_alternative<DerivedInput>(source_of(problem, input));
+  };
+  if (!roles.backward || (!derived(roles.o) && !derived(roles.lse))) return {};
+  TruthRequest request = request_for(problem, inputs);
+  request.threads = options.threads;
+  auto results = attention_forward_results(request);
+  if (!results) return tl::unexpected(results.error());
+  if (derived(roles.o)) inputs[roles.o] = std::move(results->o);
+  if (derived(roles.lse)) inputs[roles.lse] = std::move(results->lse);
+  return {};
+}
+
+}  // namespace
+
+const Operation kAttention{
+    [](const Definition& definition) { return attention_roles(definition).has_value(); },
+    attention_reference,
+    limits_of,
+    multiply_adds,
+    derived_input,
+    derive};
 
 }  // namespace ptxbench::problem

@@ -34,8 +34,12 @@ AttentionInputs attention_inputs(const TruthRequest& request, const AttentionRol
 /// Only for backward passes.
 AttentionGradientInputs attention_gradient_inputs(const TruthRequest& request, const AttentionRoles& roles);
 
-/// The native reference (find_reference).
 Result<Truth> attention_reference(const TruthRequest& request);
+
+/// What the diagnosis of output `output` of an attention needs; nothing for other problems.
+std::optional<AttentionOperands> attention_operands(const TruthRequest& request, std::size_t output);
+
+extern const Operation kAttention;
 
 /// O and L of a backward pass, computed from Q, K and V of the request, in the definition's types.
 struct ForwardResults {

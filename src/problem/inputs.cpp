@@ -71,7 +71,7 @@ Result<std::vector<Tensor>> make_inputs(const Problem& problem, const InputOptio
     if (!tensor) return forward(tensor.error());
     inputs.push_back(std::move(*tensor));
   }
-  if (auto derived = derive_inputs(problem, inputs, options.threads); !derived) return forward(derived.error());
+  if (auto derived = derive_inputs(problem, inputs, options); !derived) return forward(derived.error());
   return inputs;
 }
 

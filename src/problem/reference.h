@@ -13,16 +13,6 @@
 
 namespace ptxbench::problem {
 
-/// C[M, N] = A[M, K] B[N, K]^T: which tensors and axes play the parts.
-struct GemmRoles {
-  std::size_t a = 0, b = 0;  ///< inputs
-  std::size_t c = 0;         ///< output
-  std::string m, n, k;       ///< axis names
-};
-
-/// Recognised by structure, not by name: op_type "gemm", two matrix inputs and one matrix output of floating type.
-std::optional<GemmRoles> gemm_roles(const Definition& definition);
-
 /// Multiply-adds that the problem needs, where that is known: what the share of work done by tensor cores refers to.
 std::optional<double> required_multiply_adds(const Problem& problem);
 
@@ -59,27 +49,43 @@ std::optional<ReferenceFunction> find_reference(const Definition& definition);
 /// Why `find_reference` gave nothing.
 std::string no_reference_message(const Definition& definition);
 
-/// The operands of a GEMM for diagnosis; nothing for other problems.
-std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request);
-
 /// Limits of the rule for an output of the definition; nothing where the rule is not calibrated.
 std::optional<Limits> limits_for(const Definition& definition, std::size_t output);
 
-/// Whether an input follows from the others: O and L of an attention's backward pass, which are the forward pass's
-/// results. Such an input is computed unless the workload gives another source.
+/// Whether the operation has a rule for an input: O and L of an attention's backward pass, which are the forward pass's
+/// results, follow from the others. Such an input is made by the rule unless the workload gives another source.
 bool is_derived(const Definition& definition, std::size_t input);
 
 /// The input's source, given or by default.
 InputSource source_of(const Problem& problem, std::size_t input);
 
-/// Puts all inputs whose source is DerivedInput in place; the others must be there already. They come from the native
-/// reference, rounded to their type.
-Result<void> derive_inputs(const Problem& problem, std::vector<Tensor>& inputs, int threads);
-
-/// What the diagnosis of output `output` of an attention needs; nothing for other problems.
-std::optional<AttentionOperands> attention_operands(const TruthRequest& request, std::size_t output);
+/// Puts all inputs whose source is DerivedInput in place; the others must be there already.
+Result<void> derive_inputs(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options);
 
 /// Requests with all inputs in memory.
 TruthRequest request_for(const Problem& problem, const std::vector<Tensor>& inputs);
+
+/// Input `index` of a request as a matrix, leading extents together as rows. A tensor in the request must outlive it.
+MatrixRows rows_of(const TruthRequest& request, std::size_t index);
+
+/// Float32 tensors of the outputs' shapes, all zero: where a reference puts its truth.
+Result<std::vector<Tensor>> make_truth_tensors(const Problem& problem);
+
+/// What the project knows of an operation. A definition belongs to the first one that recognises it.
+struct Operation {
+  /// By structure, not by name: op_type, names, types and shapes of the tensors.
+  bool (*recognises)(const Definition& definition);
+  Result<Truth> (*truth)(const TruthRequest& request);
+  /// Of an output; nothing where the rule is not calibrated.
+  std::optional<Limits> (*limits)(const Definition& definition, std::size_t output);
+  /// Nothing where they depend on the inputs.
+  std::optional<double> (*multiply_adds)(const Problem& problem);
+  /// Both null where no input follows from others.
+  bool (*is_derived)(const Definition& definition, std::size_t input) = nullptr;
+  Result<void> (*derive)(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) = nullptr;
+};
+
+/// Nothing when the definition is no operation that is known here.
+const Operation* find_operation(const Definition& definition);
 
 }  // namespace ptxbench::problem

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "problem/attention.h"
+#include "problem/gemm.h"
 #include "problem/reference.h"
 
 namespace ptxbench::problem {

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "problem/reference.h"
+
+namespace ptxbench::problem {
+
+/// C[M, N] = A[M, K] B[N, K]^T: which tensors and axes play the parts.
+struct GemmRoles {
+  std::size_t a = 0, b = 0;  ///< inputs
+  std::size_t c = 0;         ///< output
+  std::string m, n, k;       ///< axis names
+};
+
+/// Recognised by structure, not by name: op_type "gemm", two matrix inputs and one matrix output of floating type.
+std::optional<GemmRoles> gemm_roles(const Definition& definition);
+
+/// The operands of a GEMM for diagnosis; nothing for other problems.
+std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request);
+
+extern const Operation kGemm;
+
+}  // namespace ptxbench::problem

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/address_space.h"
+#include "emulator/launch.h"
 #include "emulator/observer.h"
 #include "emulator/touches.h"
 
@@ -49,16 +50,22 @@ struct LaunchTrace {
   /// shared memory, and all their synchronisation is the same.
   std::vector<uint64_t> kinds;
   std::vector<ByteRange> written;  ///< global bytes
-  /// Kernels whose tensor-core results decide nothing but what is stored: memory before the launch, and the pages that
-  /// it wrote. From equal memory an equal launch leaves the same behind, so the products need not be computed again.
+  /// Where clusters are of few kinds and do not see each other: some of each kind, spread over the grid. Under another
+  /// policy they stand for all, if memory is the same.
+  std::vector<uint32_t> examples;
+  /// Tensor-core results decide nothing but what is stored, so products need not be formed again.
+  bool stores_products_only = false;
+  /// Memory before the launch, and the pages that it wrote: from equal memory an equal launch leaves the same behind.
   bool has_results = false;
   MemoryDigest before = 0;
+  LaunchTotals totals;
   std::vector<uint64_t> pages;      ///< numbers, of UndoLog::kPageBytes
   std::vector<std::byte> contents;  ///< of these pages after the launch
 
   size_t memory() const {
-    return (clusters.size() + kinds.size()) * sizeof(uint64_t) + written.size() * sizeof(ByteRange) +
-           pages.size() * sizeof(uint64_t) + contents.size();
+    return (clusters.size() + kinds.size() + totals.block_counts.size() + totals.guard_counts.size()) *
+               sizeof(uint64_t) +
+           written.size() * sizeof(ByteRange) + pages.size() * sizeof(uint64_t) + contents.size();
   }
 };
 

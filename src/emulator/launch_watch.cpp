@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
+#include <map>
 
 #include "emulator/definedness.h"
 #include "emulator/loader.h"
@@ -127,16 +127,12 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
       return std::nullopt;
     }
   }
+  const std::vector<uint32_t> examples = choose_examples(trace);
   if (options.traces != nullptr) add_results(trace, totals);
   const std::vector<uint64_t> pages = launch_.undo.saved();
   const std::vector<std::byte> contents = trace.has_results ? std::vector<std::byte>{} : copy_pages(pages);
   take_back();
   // One of each kind runs again, watched.
-  std::vector<uint32_t> examples;
-  std::unordered_map<uint64_t, uint32_t> kinds;
-  for (uint32_t cluster = 0; cluster < trace.kinds.size(); ++cluster) {
-    if (trace.kinds[cluster] != 0 && kinds.emplace(trace.kinds[cluster], cluster).second) examples.push_back(cluster);
-  }
   const auto workers = static_cast<unsigned>(std::min<size_t>(options.threads, examples.size()));
   if (!observer_.accepts_examples(subject_.event, workers)) return std::nullopt;
   TraceObserver tracer(&observer_, subject_.event, launch_.clusters, workers);
@@ -153,24 +149,44 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
   put_pages(pages, trace.has_results ? trace.contents : contents);
   observer_.on_proved(subject_.event, trace.written);
   if (options.traces != nullptr) {
-    trace.kinds.clear();  // told apart what had to be watched; later policies compare whole digests
+    trace.kinds.clear();  // told apart what had to be watched; whole digests are what later policies compare
     options.traces->keep(launch_.id, std::move(trace));
   }
   return totals;
 }
 
+std::vector<uint32_t> LaunchWatch::choose_examples(LaunchTrace& trace) {
+  constexpr size_t kOfEachKind = 16;
+  std::map<uint64_t, std::vector<uint32_t>> kinds;
+  for (uint32_t cluster = 0; cluster < trace.kinds.size(); ++cluster) {
+    if (trace.kinds[cluster] != 0) kinds[trace.kinds[cluster]].push_back(cluster);
+  }
+  std::vector<uint32_t> first;
+  for (const auto& [kind, clusters] : kinds) {
+    first.push_back(clusters.front());
+    const size_t count = std::min(clusters.size(), kOfEachKind);
+    for (size_t i = 0; i < count; ++i) trace.examples.push_back(clusters[i * clusters.size() / count]);
+  }
+  std::sort(first.begin(), first.end());
+  std::sort(trace.examples.begin(), trace.examples.end());
+  return first;
+}
+
 void LaunchWatch::add_results(LaunchTrace& trace, const LaunchTotals& totals) const {
-  constexpr uint64_t kMostMemory = uint64_t{4} << 30, kProductsPerByte = 4;
+  constexpr uint64_t kMostMemory = uint64_t{4} << 30, kProductsPerByte = 4, kBytesPerInstruction = 16;
   trace.shape = digest_shape(subject_.event, subject_.request.function.function, subject_.request.sample);
   const uint64_t products = totals.tensor_core_macs + totals.legacy_mma_macs;
-  if (products < subject_.options.traces->many_products() ||
-      live_bytes(*launch_.memory) > std::min(kMostMemory, products / kProductsPerByte) ||
-      tensor_results_decide(subject_.program, launch_.kernel->index))
-    return;
+  trace.stores_products_only = products >= subject_.options.traces->many_products() &&
+                               !tensor_results_decide(subject_.program, launch_.kernel->index);
+  // What a digest and a copy of memory cost must be worth what they save.
+  uint64_t worth = trace.stores_products_only ? products / kProductsPerByte : 0;
+  if (!trace.examples.empty()) worth += totals.instructions * kBytesPerInstruction;
+  if (live_bytes(*launch_.memory) > std::min(kMostMemory, worth)) return;
   std::vector<uint64_t> pages = launch_.undo.saved();
   const size_t bytes = pages.size() * (UndoLog::kPageBytes + sizeof(uint64_t));
   if (trace.memory() + bytes > subject_.options.traces->room()) return;
   trace.has_results = true;
+  trace.totals = totals;
   trace.before = digest_memory(*launch_.memory, &launch_.undo);
   trace.contents = copy_pages(pages);
   trace.pages = std::move(pages);
@@ -185,24 +201,33 @@ LaunchWatch::Totals LaunchWatch::retrace() {
   const FunctionCode* kernel = launch_.kernel;
   TraceObserver tracer(nullptr, subject_.event, launch_.clusters, subject_.options.threads);
   WriteSaver saver(tracer, *launch_.memory, launch_.undo);
-  const bool skips = known->has_results && known->before == digest_memory(*launch_.memory, nullptr);
-  launch_.skips_products = skips;
+  const bool same_memory = known->has_results && known->before == digest_memory(*launch_.memory, nullptr);
+  const bool examples = same_memory && !known->examples.empty();
+  launch_.skips_products = same_memory && known->stores_products_only;
   launch_.program = &retracing_program(subject_.program);
   launch_.kernel = launch_.program->functions[kernel->index].get();
   launch_.definedness = nullptr;
   launch_.observer = &saver;
-  LaunchTotals totals = run_(subject_.options.threads, false, request.sample);
+  LaunchTotals totals = run_(subject_.options.threads, false, examples ? known->examples : request.sample);
+  const bool incomplete = examples || launch_.skips_products;
   launch_.skips_products = false;
   launch_.program = &subject_.program;
   launch_.kernel = kernel;
   launch_.definedness = subject_.definedness;
   launch_.observer = &observer_;
   LaunchTrace trace;
-  if (launch_.stopped || !tracer.finish(trace) || trace.clusters != known->clusters) {
+  bool same = !launch_.stopped && tracer.finish(trace);
+  if (same && examples) {
+    for (const uint32_t cluster : known->examples) same = same && trace.clusters[cluster] == known->clusters[cluster];
+  } else if (same) {
+    same = trace.clusters == known->clusters;
+  }
+  if (!same) {
     take_back();
     return std::nullopt;
   }
-  if (skips) put_pages(known->pages, known->contents);
+  if (incomplete) put_pages(known->pages, known->contents);
+  if (examples) totals = known->totals;
   if (subject_.definedness != nullptr) {
     for (const ByteRange& range : known->written) subject_.definedness->host_wrote(range.address, range.bytes);
   }

@@ -40,6 +40,8 @@ class LaunchWatch {
   /// Each thread watches its own clusters.
   Totals watch_on_all_threads();
 
+  /// The first cluster of each kind. Up to 16 of each become the trace's examples.
+  static std::vector<uint32_t> choose_examples(LaunchTrace& trace);
   void take_back();
   bool met_undefined() const;
   bool cancelled() const { return subject_.request.stop.stop_requested(); }

@@ -259,7 +259,19 @@ void GlobalTouches::Page::split(unsigned to) {
   shift = static_cast<uint8_t>(to);
 }
 
-GlobalTouches::Page& GlobalTouches::page_of(uint64_t number, unsigned shift) {
+void GlobalTouches::Page::name_owners() {
+  owners = std::make_unique<uint32_t[]>(size_t{2} * Words::kCount);
+  const auto name = [](const std::array<uint64_t, Words::kCount / 64>& bits, uint32_t* units) {
+    for (uint32_t i = 0; i < Words::kCount; ++i) units[i] = (bits[i / 64] >> i % 64 & 1) != 0 ? kMany : 0;
+  };
+  shift = 2;
+  name(words->read, read());
+  name(words->written, written());
+  for (const uint64_t bits : words->read) many += static_cast<uint32_t>(std::popcount(bits));
+  words = nullptr;
+}
+
+GlobalTouches::Page& GlobalTouches::page_of(uint64_t number, unsigned shift, bool many) {
   const uint64_t chunk = number / kChunkPages;
   auto& [known, pages] = recent_[chunk % recent_.size()];
   if (pages == nullptr || known != chunk) {
@@ -272,16 +284,19 @@ GlobalTouches::Page& GlobalTouches::page_of(uint64_t number, unsigned shift) {
     pages = owned.get();
   }
   Page& page = pages->pages[number % kChunkPages];
-  const size_t before = page.owners == nullptr ? 0 : 2 * sizeof(uint32_t) * page.units();
-  if (page.owners == nullptr) {
+  const bool in_words = many && shift >= 2;
+  if (page.owners != nullptr ? shift >= page.shift : in_words && page.words != nullptr) return page;
+  const size_t before = page.memory();
+  if (page.owners == nullptr && in_words) {
+    page.words = std::make_unique<Words>();
+  } else if (page.owners == nullptr && page.words == nullptr) {
     page.shift = static_cast<uint8_t>(std::min(shift, 2u));
     page.owners = std::make_unique<uint32_t[]>(size_t{2} * page.units());
-  } else if (shift < page.shift) {
-    page.split(shift);
   } else {
-    return page;
+    if (page.words != nullptr) page.name_owners();
+    if (shift < page.shift) page.split(shift);
   }
-  memory_ += 2 * sizeof(uint32_t) * page.units() - before;
+  memory_ += page.memory() - before;
   return page;
 }
 
@@ -324,6 +339,21 @@ void read_units(uint32_t* __restrict read, uint32_t count, uint32_t first, unsig
   many += became;
 }
 
+/// Bits [begin, begin + count) of a page. False: somebody else has touched them, one of the two writing.
+template <class Bits>
+bool touch_words(Bits& read, Bits& written, uint32_t begin, uint32_t count, bool writes) {
+  uint64_t clash = 0;
+  for (const uint32_t end = begin + count; begin < end;) {
+    const uint32_t bit = begin % 64, here = std::min(end - begin, 64 - bit);
+    const uint64_t mask = (here == 64 ? ~0ull : (1ull << here) - 1) << bit;
+    uint64_t &reads = read[begin / 64], &writers = written[begin / 64];
+    clash |= (writes ? writers | reads : writers) & mask;
+    (writes ? writers : reads) |= mask;
+    begin += here;
+  }
+  return clash == 0;
+}
+
 template <bool Fixed>
 bool written_by_others(const uint32_t* written, uint32_t count, uint32_t first, unsigned step) {
   uint32_t clash = 0;
@@ -348,15 +378,25 @@ bool GlobalTouches::range(uint64_t address, uint32_t bytes, uint32_t threads, ui
   for (uint64_t at = address, end = address + uint64_t{bytes} * threads; at < end;) {
     const uint64_t number = at / UndoLog::kPageBytes;
     const uint64_t stop = std::min(end, (number + 1) * UndoLog::kPageBytes);
-    Page& page = page_of(number, element);
+    Page& page = page_of(number, element, first == kMany);
+    if (kind != TouchKind::read && !page.saved) {
+      undo_.save(number);
+      page.saved = true;
+    }
+    if (page.words != nullptr) {
+      const auto begin = static_cast<uint32_t>(at % UndoLog::kPageBytes / 4);
+      fine = touch_words(page.words->read, page.words->written, begin, static_cast<uint32_t>((stop - at) / 4),
+                         kind != TouchKind::read) &&
+             fine;
+      at = stop;
+      continue;
+    }
     // Accesses are naturally aligned, so that no element crosses pages.
     const auto begin = static_cast<uint32_t>((at % UndoLog::kPageBytes) >> page.shift);
     const auto count = static_cast<uint32_t>((stop - at) >> page.shift);
     uint32_t *read = page.read() + begin, *written = page.written() + begin;
     const unsigned step = element - page.shift;
     if (kind != TouchKind::read) {
-      if (!page.saved) undo_.save(number);
-      page.saved = true;
       fine = (fixed ? write_units<true>(read, written, count, thread, step)
                     : write_units<false>(read, written, count, thread, step)) &&
              fine;
@@ -379,6 +419,18 @@ bool GlobalTouches::range(uint64_t address, uint32_t bytes, uint32_t threads, ui
 }
 
 namespace {
+
+/// As join_units, where kMany is all there is.
+template <class Words>
+bool join_words(Words& words, const Words& other) {
+  uint64_t clash = 0;
+  for (size_t i = 0; i < words.read.size(); ++i) {
+    clash |= (words.written[i] & (other.written[i] | other.read[i])) | (other.written[i] & words.read[i]);
+    words.read[i] |= other.read[i];
+    words.written[i] |= other.written[i];
+  }
+  return clash == 0;
+}
 
 /// Adds the second pair of owners to the first. Atomics of one size agree; anything else that both touched does not.
 bool join_units(uint32_t* __restrict read, uint32_t* __restrict written, const uint32_t* __restrict other_read,
@@ -409,15 +461,21 @@ bool GlobalTouches::absorb(GlobalTouches& other) {
     }
     for (uint32_t p = 0; p < kChunkPages; ++p) {
       Page &page = mine->pages[p], &theirs = chunk->pages[p];
-      if (theirs.owners == nullptr) continue;
-      if (page.owners == nullptr) {
+      if (theirs.owners == nullptr && theirs.words == nullptr) continue;
+      if (page.owners == nullptr && page.words == nullptr) {
         page = std::move(theirs);
         continue;
       }
+      page.saved = page.saved || theirs.saved;
+      if (page.words != nullptr && theirs.words != nullptr) {
+        fine = join_words(*page.words, *theirs.words) && fine;
+        continue;
+      }
+      if (page.words != nullptr) page.name_owners();
+      if (theirs.words != nullptr) theirs.name_owners();
       if (page.shift < theirs.shift) theirs.split(page.shift);
       if (theirs.shift < page.shift) page.split(theirs.shift);
       fine = join_units(page.read(), page.written(), theirs.read(), theirs.written(), page.units()) && fine;
-      page.saved = page.saved || theirs.saved;
       page.many = 0;
     }
   }

@@ -174,7 +174,7 @@ class GlobalTouches {
         const uint64_t address = (number * kChunkPages + p) * UndoLog::kPageBytes;
         for (uint32_t i = 0; i < page.units();) {
           uint32_t j = i;
-          while (j < page.units() && page.written()[j] != 0) ++j;
+          while (j < page.units() && page.is_written(j)) ++j;
           if (j != i) use(address + (uint64_t{i} << page.shift), uint64_t{j - i} << page.shift);
           i = j + 1;
         }
@@ -183,17 +183,31 @@ class GlobalTouches {
   }
 
  private:
+  /// A bit for each word of a page.
+  struct Words {
+    static constexpr uint32_t kCount = UndoLog::kPageBytes / 4;
+    std::array<uint64_t, kCount / 64> read{}, written{};
+  };
   /// Who touched each unit of a page: nobody (0), one thread, or more. A unit has 1 << shift bytes, no more than the
-  /// smallest access to the page.
+  /// smallest access to the page. As long as only kMany touches it, in whole words, bits say as much as owners.
   struct Page {
-    std::unique_ptr<uint32_t[]> owners;  ///< readers, then writers; null: never touched
-    uint32_t many = 0;                   ///< units that many threads have read
+    std::unique_ptr<Words> words;
+    std::unique_ptr<uint32_t[]> owners;  ///< readers, then writers; this and words null: never touched
+    uint32_t many = 0;                   ///< units that many threads have read, of owners
     uint8_t shift = 2;
     bool saved = false;  ///< something of it was written
     uint32_t units() const { return static_cast<uint32_t>(UndoLog::kPageBytes >> shift); }
     uint32_t* read() const { return owners.get(); }
     uint32_t* written() const { return owners.get() + units(); }
+    bool is_written(uint32_t unit) const {
+      return words != nullptr ? (words->written[unit / 64] >> unit % 64 & 1) != 0 : written()[unit] != 0;
+    }
     void split(unsigned to);
+    /// From words to owners.
+    void name_owners();
+    size_t memory() const {
+      return (words == nullptr ? 0 : sizeof(Words)) + (owners == nullptr ? 0 : 2 * sizeof(uint32_t) * units());
+    }
     /// Reads change nothing any more.
     bool settled() const { return !saved && many == units(); }
   };
@@ -201,8 +215,8 @@ class GlobalTouches {
   struct Chunk {
     std::array<Page, kChunkPages> pages;
   };
-  /// The page, in units of at most 1 << shift bytes.
-  Page& page_of(uint64_t number, unsigned shift);
+  /// The page, in units of at most 1 << shift bytes; with `many` it may be one with words.
+  Page& page_of(uint64_t number, unsigned shift, bool many);
 
   UndoLog& undo_;
   std::unordered_map<uint64_t, std::unique_ptr<Chunk>> chunks_;

@@ -217,7 +217,7 @@ TEST(LaunchTrace, ProductsThatDecideSomethingAreFormedAgain) {
     const Outcome first = run(ptx, CompletionPolicy::eager, traces, 0x3f803f80);
     const auto trace = trace_of(*traces, first.launch);
     ASSERT_NE(trace, nullptr);
-    EXPECT_FALSE(trace->has_results);
+    EXPECT_FALSE(trace->stores_products_only);
     const Outcome again = run(ptx, CompletionPolicy::lazy, traces, 0x3f803f80);
     EXPECT_EQ(again.proved, 1u);
     EXPECT_EQ(again.memory, first.memory);
@@ -241,6 +241,50 @@ TEST(Kinds, OneOfEachIsWatched) {
     std::memcpy(&word, all.memory.data() + 32768 + size_t{i} * 4, 4);
     ASSERT_EQ(word, 5u) << i << ": what all blocks wrote is there";
   }
+}
+
+TEST(Kinds, SomeOfEachStandForAllUnderAnotherPolicy) {
+  // Long enough that a copy of memory is worth it.
+  const std::string ptx = kernel("", std::string(kStore) +
+                                         "  mov.u32 %r10, 0;\nMORE:\n  add.u32 %r10, %r10, 1;\n"
+                                         "  setp.ne.u32 %q2, %r10, 200;\n  @%q2 bra MORE;\n");
+  const auto traces = std::make_shared<TraceStore>();
+  const Outcome first = run(ptx, CompletionPolicy::eager, traces);
+  const auto trace = trace_of(*traces, first.launch);
+  ASSERT_NE(trace, nullptr);
+  ASSERT_TRUE(trace->has_results);
+  ASSERT_EQ(trace->examples.size(), 16u);
+  for (const CompletionPolicy policy : {CompletionPolicy::lazy, CompletionPolicy::random}) {
+    const Outcome again = run(ptx, policy, traces);
+    EXPECT_EQ(again.proved, 1u);
+    EXPECT_EQ(again.rules, first.rules);
+    EXPECT_EQ(again.memory, first.memory);
+  }
+  // What the others leave behind is what they left then: here something else, to see that.
+  for (std::byte& byte : const_cast<LaunchTrace&>(*trace).contents) byte ^= std::byte{1};
+  EXPECT_NE(run(ptx, CompletionPolicy::lazy, traces).memory, first.memory);
+  // From other memory all of them run.
+  EXPECT_EQ(run(ptx, CompletionPolicy::lazy, traces, 6).memory, run(ptx, CompletionPolicy::lazy, nullptr, 6).memory);
+}
+
+TEST(Kinds, WhatDependsOnThePolicyShowsInAnExample) {
+  // The tile is read without waiting for the copy; whether that matters the policy decides.
+  std::string ptx = kernel("", std::string(kStore) +
+                                   "  mov.u32 %r10, 0;\nMORE:\n  add.u32 %r10, %r10, 1;\n"
+                                   "  setp.ne.u32 %q2, %r10, 200;\n  @%q2 bra MORE;\n");
+  const std::string test = "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT;\n";
+  // Asks once only, and reads whatever is there.
+  ptx.replace(ptx.find(test), test.size(), "WAIT:\n  mbarrier.test_wait.parity.shared::cta.b64 %q1, [full], 0;\n");
+  const auto traces = std::make_shared<TraceStore>();
+  const Outcome early = run(ptx, CompletionPolicy::eager, traces);
+  EXPECT_TRUE(early.rules.empty()) << testing::PrintToString(early.rules);
+  const auto trace = trace_of(*traces, early.launch);
+  ASSERT_NE(trace, nullptr);
+  EXPECT_FALSE(trace->examples.empty());
+  const Outcome late = run(ptx, CompletionPolicy::lazy, traces);
+  EXPECT_EQ(late.proved, 0u);
+  EXPECT_FALSE(late.rules.empty());
+  EXPECT_EQ(late.rules, run(ptx, CompletionPolicy::lazy, nullptr).rules);
 }
 
 struct Odd {

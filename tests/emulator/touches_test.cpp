@@ -164,7 +164,7 @@ TEST(GlobalTouches, NeverMissAConflict) {
     GlobalTouches workers[2] = {GlobalTouches(undo), GlobalTouches(undo)};
     std::vector<GlobalAccess> all;
     bool fine = true;
-    const uint32_t kinds = 1 + below(3);
+    const uint32_t kinds = 1 + below(3), many_in = 1 + below(6);
     for (unsigned step = 0; step < 8; ++step) {
       const uint32_t worker = below(2);
       const uint32_t bytes = 1u << below(5);
@@ -172,7 +172,7 @@ TEST(GlobalTouches, NeverMissAConflict) {
       const uint32_t warp = worker * 4 + below(4), thread = warp * 32 + 1;
       const uint64_t own = below(5) == 0 ? 0 : warp * 1024;
       const uint64_t address = base + (3500 + own + below(3) * bytes) / bytes * bytes;
-      const bool row = below(2) == 0, many = kind == TouchKind::read && below(4) == 0;
+      const bool row = below(2) == 0, many = kind != TouchKind::atomic && below(many_in) != 0;
       const uint32_t threads = row ? 32 : 1, lane = row ? 0 : below(32);
       const uint32_t first = kind == TouchKind::atomic ? GlobalTouches::kAtomics
                              : many                    ? GlobalTouches::kMany
@@ -205,9 +205,23 @@ TEST(GlobalTouches, SaysWhatWasWritten) {
   EXPECT_TRUE(touches.range(base + 4096 - 64, 4, 32, 1, TouchKind::write));
   EXPECT_TRUE(touches.range(base + 2, 2, 1, 1, TouchKind::write));
   EXPECT_TRUE(touches.range(base + 512, 4, 32, 1, TouchKind::read));
+  alignas(4096) static std::byte more[4096];
+  const auto other = reinterpret_cast<uint64_t>(more);
+  EXPECT_TRUE(touches.range(other + 240, 16, 8, GlobalTouches::kMany, TouchKind::write));
+  EXPECT_TRUE(touches.range(other, 16, 8, GlobalTouches::kMany, TouchKind::read));
   std::set<std::pair<uint64_t, uint64_t>> written;
-  touches.for_each_written([&](uint64_t address, uint64_t bytes) { written.emplace(address - base, bytes); });
-  EXPECT_EQ(written, (std::set<std::pair<uint64_t, uint64_t>>{{2, 2}, {4096 - 64, 64}, {4096, 64}}));
+  const auto add = [&](uint64_t address, uint64_t bytes) {
+    written.emplace(address >= other && address < other + 4096 ? address - other + 100000 : address - base, bytes);
+  };
+  touches.for_each_written(add);
+  EXPECT_EQ(written, (std::set<std::pair<uint64_t, uint64_t>>{{2, 2}, {4096 - 64, 64}, {4096, 64}, {100240, 128}}));
+  // The same when owners have to be named.
+  EXPECT_TRUE(touches.range(other + 1024, 4, 1, 7, TouchKind::write));
+  EXPECT_FALSE(touches.range(other + 4, 4, 1, 7, TouchKind::write)) << "others have read it";
+  written.clear();
+  touches.for_each_written(add);
+  EXPECT_EQ(written, (std::set<std::pair<uint64_t, uint64_t>>{
+                         {2, 2}, {4096 - 64, 64}, {4096, 64}, {100004, 4}, {100240, 128}, {101024, 4}}));
 }
 
 TEST(UndoLog, TakesBackToTheFirstSave) {

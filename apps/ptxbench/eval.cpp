@@ -32,7 +32,7 @@ struct Options {
   std::string backend = "auto";
   std::string completion = "eager";
   std::string tensor_cores = "fast";
-  std::string target = "sm_90a";
+  std::string target = "sm_90a", tolerance = "strict";
   std::optional<unsigned> sample_clusters;
   std::uint64_t seed = 1, budget = 0;
   unsigned seeds = 0, threads = 0;
@@ -96,6 +96,10 @@ Result<evaluation::Evaluation> judge(const Options& options) {
     if (auto applied = apply_requirement(requirement, evaluate); !applied)
       return tl::unexpected<Error>(applied.error());
   }
+  if (options.tolerance != "strict" && options.tolerance != "reference") {
+    return input_error("--tolerance {}: strict or reference", options.tolerance);
+  }
+  if (options.tolerance == "reference") evaluate.tolerance = problem::Tolerance::reference;
   const auto completion = parse_completion(options.completion);
   if (!completion) return tl::unexpected<Error>(completion.error());
   const auto target = candidate::parse_target(options.target);
@@ -141,6 +145,9 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--backend", options->backend, "auto, emulator or gpu")->capture_default_str();
   command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)")
       ->allow_extra_args(false);
+  command->add_option("--tolerance", options->tolerance,
+                      "Rule for results: strict, or reference (the public benchmark's looser one)")
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
   command->add_option("--seeds", options->seeds,
                       "Runs per workload, each with other inputs (default: two if small, else one)");

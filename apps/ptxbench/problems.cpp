@@ -1,4 +1,4 @@
-// `ptxbench problems`: which problems there are, and what one of them asks.
+// `ptxbench problems`: which problems there are, what one of them asks, and whether a folder of them is sound.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "problem/dataset.h"
 #include "problem/reference.h"
+#include "problem/validation.h"
 
 namespace ptxbench::app {
 namespace {
@@ -22,7 +23,7 @@ using problem::TensorSpec;
 using problem::Workload;
 
 struct Options {
-  std::vector<std::string> roots;
+  std::vector<std::string> roots, folders;
   std::string name;
   bool json = false;
 };
@@ -75,7 +76,7 @@ ExitCode list(const Options& options) {
   for (const auto& [name, definition] : dataset->definitions()) {
     fmt::print("{:<{}}  {:<10} {:>2} workloads  {}{}\n", name, width, definition.op_type,
                dataset->workloads(name).size(), call_of(definition),
-               judged(definition) ? "" : "  (no native reference: correctness unknown)");
+               judged(definition) ? "" : "  (Python reference only)");
   }
   if (dataset->definitions().empty()) fmt::print("no problems\n");
   return ExitCode::passed;
@@ -117,7 +118,11 @@ ExitCode show(const Options& options) {
   print_specs("output", definition.outputs);
   fmt::print("reference:\n");
   for (const auto line : base::split_lines(definition.reference)) fmt::print("{}{}\n", line.empty() ? "" : "  ", line);
-  if (!judged(definition)) fmt::print("{}\n", problem::no_reference_message(definition));
+  if (!judged(definition)) {
+    fmt::print("{}: results are compared with those of its Python reference, by the reference benchmark's rule, where "
+               "PyTorch is installed, and are unknown elsewhere\n",
+               problem::no_reference_message(definition));
+  }
   const auto usual = dataset->default_workloads(definition);
   for (const bool checks : {false, true}) {
     const auto& list = checks ? dataset->checks(definition.name) : dataset->workloads(definition.name);
@@ -137,11 +142,52 @@ ExitCode show(const Options& options) {
   return ExitCode::passed;
 }
 
+ExitCode validate(const Options& options) {
+  using Severity = problem::Remark::Severity;
+  const auto roots = problem::dataset_roots(options.folders.empty() ? options.roots : options.folders);
+  if (!roots) return report_error(roots.error());
+  const auto validation = problem::validate(*roots);
+  if (!validation) return report_error(validation.error());
+  const auto name_of = [](Severity severity) {
+    return severity == Severity::error ? "error" : severity == Severity::warning ? "warning" : "note";
+  };
+  const std::size_t errors = validation->count(Severity::error);
+  const ExitCode code = errors == 0 ? ExitCode::passed : ExitCode::not_passed;
+  if (options.json) {
+    Json remarks = Json::array();
+    for (const auto& remark : validation->remarks) {
+      remarks.push_back({{"severity", name_of(remark.severity)}, {"message", remark.message}});
+    }
+    fmt::print("{}\n", Json{{"schema", "ptxbench.problems.validation/1"},
+                            {"definitions", validation->definitions},
+                            {"workloads", validation->workloads},
+                            {"blobs", validation->blobs},
+                            {"errors", errors},
+                            {"warnings", validation->count(Severity::warning)},
+                            {"remarks", remarks}}
+                           .dump(1, ' ', false, Json::error_handler_t::replace));
+    return code;
+  }
+  const base::Style style(base::use_color(stdout));
+  for (const auto& remark : validation->remarks) {
+    const std::string name = name_of(remark.severity);
+    fmt::print("{}: {}\n",
+               remark.severity == Severity::error     ? style.red(name)
+               : remark.severity == Severity::warning ? style.yellow(name)
+                                                      : style.dim(name),
+               remark.message);
+  }
+  fmt::print("{} definitions, {} workloads and {} stored tensors are sound; {} errors, {} warnings\n",
+             validation->definitions, validation->workloads, validation->blobs, errors,
+             validation->count(Severity::warning));
+  return code;
+}
+
 }  // namespace
 
 void add_problems(CLI::App& app, ExitCode& exit_code) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("problems", "List the problems, or show one");
+  CLI::App* command = app.add_subcommand("problems", "List the problems, show one, or validate folders of them");
   command->require_subcommand(0, 1);
   command->add_option("--root", options->roots, "Problem folders in FlashInfer-Trace layout, the first is primary")
       ->envname("PTXBENCH_PROBLEMS");
@@ -151,8 +197,15 @@ void add_problems(CLI::App& app, ExitCode& exit_code) {
   CLI::App* show_command = command->add_subcommand("show", "Axes, tensors, reference and workloads of one problem");
   show_command->add_option("name", options->name, "The problem's name")->required();
   show_command->add_flag("--json", options->json, "One JSON object instead of text");
-  command->callback(
-      [options, show_command, &exit_code] { exit_code = show_command->parsed() ? show(*options) : list(*options); });
+  CLI::App* validate_command =
+      command->add_subcommand("validate", "Say all that is wrong in the problem folders; exit code 1 if anything is");
+  validate_command->add_option("folders", options->folders, "Problem folders; without any as --root");
+  validate_command->add_flag("--json", options->json, "One JSON object instead of text");
+  command->callback([options, show_command, validate_command, &exit_code] {
+    exit_code = show_command->parsed()       ? show(*options)
+                : validate_command->parsed() ? validate(*options)
+                                             : list(*options);
+  });
 }
 
 }  // namespace ptxbench::app

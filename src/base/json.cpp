@@ -1,14 +1,38 @@
 #include "base/json.h"
 
+#include <set>
 #include <vector>
 
 #include "base/text.h"
 
 namespace ptxbench::base {
+namespace {
 
-Result<Json> parse_json(std::string_view text, std::string_view what) {
+constexpr int kMaxDepth = 256;
+
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+Result<Json> parse(std::string_view text, std::string_view what, const Json::parser_callback_t& callback) {
+  if (is_too_deep(text)) return input_error("{}: nested more than {} levels deep", what, kMaxDepth);
   try {
-    return Json::parse(text);
+    return Json::parse(text, callback);
   } catch (const nlohmann::json::parse_error& error) {
     std::size_t at = error.byte == 0 ? 0 : error.byte - 1;
     if (at > text.size()) at = text.size();
@@ -26,6 +50,28 @@ Result<Json> parse_json(std::string_view text, std::string_view what) {
   } catch (const nlohmann::json::exception& error) {
     return input_error("{} is not valid JSON: {}", what, error.what());
   }
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, std::string_view what) { return parse(text, what, nullptr); }
+
+Result<Json> parse_json_unique(std::string_view text, std::string_view what) {
+  std::vector<std::set<std::string>> open_objects;
+  std::string twice;
+  auto json = parse(text, what, [&](int /*depth*/, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) {
+      open_objects.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      open_objects.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const auto& key = value.get_ref<const std::string&>();
+      if (!open_objects.back().insert(key).second && twice.empty()) twice = key;
+    }
+    return true;
+  });
+  if (json && !twice.empty()) return input_error("{}: an object has the key \"{}\" twice", what, twice);
+  return json;
 }
 
 std::string_view json_type_name(const Json& value) {

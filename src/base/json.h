@@ -15,8 +15,13 @@ namespace ptxbench::base {
 /// Keeps the order of keys: the order of a definition's tensors is the order of the call's arguments.
 using Json = nlohmann::ordered_json;
 
-/// Never throws. `what` names the text in the message (a path, "reply of ...").
+/// Never throws. `what` names the text in the message (a path, "reply of ..."). Nesting beyond 256 levels is an error:
+/// printing and comparing such values would overflow the stack.
 Result<Json> parse_json(std::string_view text, std::string_view what);
+
+/// The same, and a key that an object has twice is an error instead of the first one's silent loss: for files that
+/// people write and for formats that forbid it.
+Result<Json> parse_json_unique(std::string_view text, std::string_view what);
 
 /// "object", "array", "string", "number", "boolean", "null".
 std::string_view json_type_name(const Json& value);

@@ -177,7 +177,7 @@ class Evaluator::Judge {
   }
 
   Result<std::shared_ptr<const WorkloadState>> state_of(const Planned& planned) {
-    return evaluator_.cache_.get(*planned.problem, planned.inputs, !planned.sample);
+    return evaluator_.cache_.get(*planned.problem, planned.inputs, !planned.sample, options_.cancel);
   }
 
   /// The artifact, or null when the candidate's verdict is in already.
@@ -312,8 +312,9 @@ class Evaluator::Judge {
       const auto compare_started = Clock::now();
       const auto times =
           judge_correctness(*observation,
-                            {problem, state.inputs, state.truth && !run.sampled ? &*state.truth : nullptr,
-                             static_cast<int>(options_.threads)},
+                            {problem, state.inputs,
+                             state.truth && (!run.sampled || state.truth_from_python) ? &*state.truth : nullptr,
+                             state.no_truth, options_.tolerance, static_cast<int>(options_.threads)},
                             run, out_.findings);
       if (!times) return tl::unexpected<Error>(times.error());
       out_.timings.truth += times->truth;

@@ -37,6 +37,8 @@ struct EvaluateOptions {
   std::optional<unsigned> sample_clusters;
   bool full = false;  ///< run every cluster, whatever it takes
 
+  problem::Tolerance tolerance = problem::Tolerance::strict;
+
   bool require_target = false;            ///< the instruction stage decides
   std::optional<double> require_speedup;  ///< the performance stage decides
 

@@ -18,6 +18,8 @@ struct CorrectnessInput {
   const problem::Problem& problem;
   const std::vector<problem::Tensor>& inputs;
   const problem::Truth* truth = nullptr;  ///< complete; null: computed here for what was written
+  std::string no_truth = {};              ///< why there is none where the definition's own reference was to give it
+  problem::Tolerance tolerance = problem::Tolerance::strict;
   int threads = 0;
 };
 struct CorrectnessTimes {

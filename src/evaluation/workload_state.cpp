@@ -1,5 +1,7 @@
 #include "evaluation/workload_state.h"
 
+#include "evaluation/python_reference.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -53,7 +55,8 @@ void WorkloadCache::trim() {
 }
 
 Result<std::shared_ptr<const WorkloadState>> WorkloadCache::get(const problem::Problem& problem,
-                                                                const problem::InputOptions& options, bool with_truth) {
+                                                                const problem::InputOptions& options, bool with_truth,
+                                                                std::stop_token cancel) {
   const std::shared_ptr<Entry> entry = find(key_of(problem, options));
   std::unique_lock lock(entry->making);
   if (entry->state == nullptr) {
@@ -65,26 +68,36 @@ Result<std::shared_ptr<const WorkloadState>> WorkloadCache::get(const problem::P
     entry->state->inputs_seconds = seconds_since(started);
     entry->bytes = bytes_of(entry->state->inputs);
   }
-  if (with_truth && !entry->state->truth) {
-    if (const auto reference = problem::find_reference(problem.definition)) {
-      const auto started = Clock::now();
+  const auto reference = problem::find_reference(problem.definition);
+  if ((with_truth || !reference) && !entry->state->truth && entry->state->no_truth.empty()) {
+    const auto started = Clock::now();
+    // Others may be reading the state that has no truth yet: it is replaced, not changed.
+    auto complete = std::make_shared<WorkloadState>();
+    complete->inputs_seconds = entry->state->inputs_seconds;
+    if (reference) {
       auto truth = (*reference)(problem::request_for(problem, entry->state->inputs));
       if (!truth) return tl::unexpected<Error>(truth.error());
-      // Others may be reading the state that has no truth yet: it is replaced, not changed.
-      auto complete = std::make_shared<WorkloadState>();
-      complete->inputs_seconds = entry->state->inputs_seconds;
-      complete->truth_seconds = seconds_since(started);
       complete->truth = std::move(*truth);
-      if (entry->state.use_count() == 1) {
-        complete->inputs = std::move(entry->state->inputs);
-      } else {
-        auto again = problem::make_inputs(problem, options);
-        if (!again) return tl::unexpected<Error>(again.error());
-        complete->inputs = std::move(*again);
-      }
-      entry->bytes = bytes_of(complete->inputs) + bytes_of(complete->truth->outputs);
-      entry->state = std::move(complete);
+    } else {
+      PythonReferenceOptions python;
+      python.threads = options.threads;
+      python.cancel = std::move(cancel);
+      auto made = python_truth(problem, entry->state->inputs, python);
+      if (!made) return tl::unexpected<Error>(made.error());
+      complete->truth = std::move(made->truth);
+      complete->truth_from_python = complete->truth.has_value();
+      complete->no_truth = std::move(made->reason);
     }
+    complete->truth_seconds = seconds_since(started);
+    if (entry->state.use_count() == 1) {
+      complete->inputs = std::move(entry->state->inputs);
+    } else {
+      auto again = problem::make_inputs(problem, options);
+      if (!again) return tl::unexpected<Error>(again.error());
+      complete->inputs = std::move(*again);
+    }
+    entry->bytes = bytes_of(complete->inputs) + (complete->truth ? bytes_of(complete->truth->outputs) : 0);
+    entry->state = std::move(complete);
   }
   std::shared_ptr<const WorkloadState> state = entry->state;
   lock.unlock();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ namespace ptxbench::evaluation {
 /// Inputs of one workload with one seed and, once somebody needed it, the whole truth.
 struct WorkloadState {
   std::vector<problem::Tensor> inputs;
-  std::optional<problem::Truth> truth;  ///< nothing: not computed, or no native reference
+  std::optional<problem::Truth> truth;  ///< nothing: not computed, or no reference
+  bool truth_from_python = false;       ///< by the definition's own reference, where there is no native one
+  std::string no_truth;                 ///< why there is none though it was asked for
   double inputs_seconds = 0, truth_seconds = 0;
 };
 
@@ -27,9 +30,11 @@ class WorkloadCache {
   /// `max_bytes`: older states are dropped beyond this.
   explicit WorkloadCache(std::uint64_t max_bytes = std::uint64_t{3} << 30) : max_bytes_(max_bytes) {}
 
-  /// `with_truth`: also the complete truth, where there is a native reference.
+  /// `with_truth`: also the complete truth. A definition without a native reference always has it, as its Python
+  /// reference can compute nothing less.
   Result<std::shared_ptr<const WorkloadState>> get(const problem::Problem& problem,
-                                                   const problem::InputOptions& options, bool with_truth);
+                                                   const problem::InputOptions& options, bool with_truth,
+                                                   std::stop_token cancel = {});
 
  private:
   struct Entry {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 
 #include "problem/parallel.h"
@@ -240,8 +241,8 @@ class Comparer {
               counts.worst_element = excess;
               counts.worst_at = {segment.row, column, static_cast<double>(t), static_cast<double>(y)};
             }
-            wrong = excess > limit || error > absolute_limit;
-            if (error > 0) compat(t, y, counts);
+            const bool bad = error > 0 && compat(t, y, counts);
+            wrong = by_reference() ? bad : excess > limit || error > absolute_limit;
           } else if (std::isnan(t) != std::isnan(y) || (std::isinf(t) && t != y)) {
             wrong = true;
             ++counts.infinite;
@@ -275,7 +276,9 @@ class Comparer {
     result_.compat.bad_elements = total.compat_bad;
     result_.compat.max_absolute_error = total.compat_absolute;
     result_.compat.max_relative_error = total.compat_relative;
-    result_.compat.passed = total.compat_bad == 0 && total.unwritten + total.nan + total.infinite == 0;
+    const double allowed = (1 - options_.matched_ratio) * static_cast<double>(result_.known);
+    result_.compat.passed =
+        static_cast<double>(total.compat_bad) <= allowed && total.unwritten + total.nan + total.infinite == 0;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].known == 0) continue;
       ++result_.cell_count;
@@ -288,13 +291,16 @@ class Comparer {
     }
   }
 
-  void compat(float truth, float value, Counts& counts) const {
+  /// Whether the public benchmark would call it bad.
+  bool compat(float truth, float value, Counts& counts) const {
     const double reference = static_cast<double>(rounded_to(output_.dtype, truth));
     const double absolute = std::fabs(static_cast<double>(value) - reference);
     const double relative = absolute / (std::fabs(reference) + 1e-8);
     counts.compat_absolute = std::max(counts.compat_absolute, absolute);
     counts.compat_relative = std::max(counts.compat_relative, relative);
-    if (absolute > kCompatTolerance && relative > kCompatTolerance) ++counts.compat_bad;
+    const bool bad = absolute > kCompatTolerance && relative > kCompatTolerance;
+    if (bad) ++counts.compat_bad;
+    return bad;
   }
 
   static void merge(const Counts& from, Counts& into) {
@@ -317,35 +323,51 @@ class Comparer {
     }
   }
 
+  bool by_reference() const { return options_.tolerance == Tolerance::reference; }
+
+  std::vector<std::string> broken_limits() const {
+    std::vector<std::string> broken;
+    if (!limits_) return broken;
+    const auto check = [&](const char* what, double value, double limit) {
+      // Written so that NaN fails.
+      if (!(value <= limit)) broken.push_back(fmt::format("{} {:.4g}, limit {:.4g}", what, value, limit));
+    };
+    if (limits_->absolute_max) check("largest absolute error", result_.max_absolute_error, *limits_->absolute_max);
+    if (limits_->absolute_rms) {
+      check("root mean square of the absolute error", result_.rms_absolute_error, *limits_->absolute_rms);
+    }
+    if (result_.absolute) return broken;
+    check("relative L2 error of the tensor", result_.tensor_l2, limits_->tensor_l2);
+    check("relative L2 error of the worst 64-row block", result_.worst_block_l2, limits_->block_l2);
+    check("relative L2 error of the worst row", result_.worst_row_l2, limits_->row_l2);
+    check("worst element (beyond rounding, over the row's rms)", result_.worst_element, limits_->element);
+    check("deviation of the gain from 1", std::fabs(result_.gain - 1), limits_->gain);
+    return broken;
+  }
+
   void decide() {
     auto& failures = result_.failures;
     if (result_.unwritten > 0) failures.push_back(fmt::format("{} elements were never written", result_.unwritten));
     if (result_.nan > 0) failures.push_back(fmt::format("{} elements are NaN", result_.nan));
     if (result_.infinite > 0) failures.push_back(fmt::format("{} elements are infinite", result_.infinite));
-    if (limits_) {
-      const auto check = [&](const char* what, double value, double limit) {
-        // Written so that NaN fails.
-        if (!(value <= limit)) failures.push_back(fmt::format("{} {:.4g}, limit {:.4g}", what, value, limit));
-      };
-      result_.absolute = limits_->absolute_max || limits_->absolute_rms;
-      if (limits_->absolute_max) check("largest absolute error", result_.max_absolute_error, *limits_->absolute_max);
-      if (limits_->absolute_rms) {
-        check("root mean square of the absolute error", result_.rms_absolute_error, *limits_->absolute_rms);
+    if (limits_) result_.absolute = limits_->absolute_max || limits_->absolute_rms;
+    if (limits_ && !limits_->calibrated) {
+      result_.note = fmt::format("the limits for {} are scaled, not calibrated", to_string(output_.dtype));
+    }
+    result_.rule = options_.tolerance;
+    auto broken = broken_limits();
+    if (by_reference()) {
+      if (!result_.compat.passed && failures.empty()) {
+        failures.push_back(fmt::format("{} of {} elements are off by more than {} both absolutely and relatively",
+                                       result_.compat.bad_elements, result_.known, kCompatTolerance));
       }
-      if (!result_.absolute) {
-        check("relative L2 error of the tensor", result_.tensor_l2, limits_->tensor_l2);
-        check("relative L2 error of the worst 64-row block", result_.worst_block_l2, limits_->block_l2);
-        check("relative L2 error of the worst row", result_.worst_row_l2, limits_->row_l2);
-        check("worst element (beyond rounding, over the row's rms)", result_.worst_element, limits_->element);
-        check("deviation of the gain from 1", std::fabs(result_.gain - 1), limits_->gain);
-      }
-      if (!limits_->calibrated) {
-        result_.note = fmt::format("the limits for {} are scaled, not calibrated", to_string(output_.dtype));
-      }
+      if (!broken.empty()) result_.note = "the strict rule is broken: " + broken.front();
+    } else {
+      std::move(broken.begin(), broken.end(), std::back_inserter(failures));
     }
     if (!failures.empty()) {
       result_.verdict = Verdict::failed;
-    } else if (!limits_) {
+    } else if (!limits_ && !by_reference()) {
       result_.verdict = Verdict::unknown;
       result_.note = fmt::format("no calibrated limits for outputs of type {}", to_string(output_.dtype));
     } else if (result_.known == 0) {
@@ -395,6 +417,8 @@ std::string_view to_string(Verdict verdict) {
   }
   return "unknown";
 }
+
+std::string_view to_string(Tolerance tolerance) { return tolerance == Tolerance::strict ? "strict" : "reference"; }
 
 Limits log_sum_limits() {
   // fp32 sums stay within 1e-4 of the truth even where scores are in the hundreds.

@@ -45,8 +45,14 @@ Limits gradient_limits(Limits limits);
 /// Limits for outputs of this type of an operation ("gemm", "attention"); nothing where the rule is not calibrated.
 std::optional<Limits> limits_for(std::string_view op_type, Dtype output);
 
+/// Which rule decides. `strict` is ours: the limits. `reference` is the public benchmark's looser one, for results that
+/// are to be compared with published ones.
+enum class Tolerance { strict, reference };
+std::string_view to_string(Tolerance tolerance);
+
 /// The reference benchmark's looser rule: an element is bad if it is off by more than 1e-2 both absolutely and
-/// relatively, and no element may be bad. Compared with the truth rounded to the output's type.
+/// relatively, and no element may be bad (CompareOptions::matched_ratio). Compared with the truth rounded to the
+/// output's type.
 struct CompatResult {
   bool passed = false;
   std::uint64_t bad_elements = 0;
@@ -79,6 +85,7 @@ struct TensorComparison {
   Verdict verdict = Verdict::unknown;
   std::vector<std::string> failures;  ///< each limit that was broken, in words
   std::string note;                   ///< why the verdict is unknown, or a reservation
+  Tolerance rule = Tolerance::strict;
 
   std::uint64_t known = 0;              ///< elements compared
   std::uint64_t unknown = 0;            ///< elements of which nothing is known (clusters that were not run)
@@ -131,10 +138,12 @@ struct CompareOptions {
   /// Of attention, what lets the diagnosis recognise mistakes in scale, mask, keys and rescaling.
   const AttentionOperands* attention = nullptr;
   bool diagnose = true;
+  Tolerance tolerance = Tolerance::strict;
+  double matched_ratio = 1;  ///< share of known elements that the reference benchmark wants right
 };
 
-/// Compares `output` with `truth` (fp32, as many elements). Without limits the verdict is `unknown`, but NaN,
-/// infinities and unwritten elements still fail.
+/// Compares `output` with `truth` (fp32, as many elements). Without limits the verdict by the strict rule is `unknown`,
+/// but NaN, infinities and unwritten elements still fail.
 TensorComparison compare(const Tensor& output, std::span<const float> truth, const std::optional<Limits>& limits,
                          const CompareOptions& options = {});
 

@@ -62,6 +62,7 @@ std::string describe(const TensorComparison& comparison) {
     text += fmt::format(" (relative L2 {:.3g}, worst row {:.3g}, gain {:+.2g})", comparison.tensor_l2,
                         comparison.worst_row_l2, comparison.gain - 1);
   }
+  if (comparison.rule == Tolerance::reference) text += ", by the reference's rule";
   text += '\n';
   for (const std::string& failure : comparison.failures) text += fmt::format("  {}\n", failure);
   if (!comparison.note.empty()) text += fmt::format("  {}\n", comparison.note);
@@ -102,6 +103,7 @@ Json to_json(const TensorComparison& comparison) {
               {"rows", comparison.rows},
               {"columns", comparison.columns},
               {"verdict", to_string(comparison.verdict)},
+              {"rule", to_string(comparison.rule)},
               {"failures", comparison.failures},
               {"note", comparison.note},
               {"elements",

@@ -22,7 +22,8 @@ Result<std::vector<fs::path>> files_below(const fs::path& folder, const char* ex
   std::error_code error;
   if (!fs::exists(folder, error)) return files;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() == extension && at->is_regular_file()) files.push_back(at->path());
+    std::error_code unreadable;  // a symbolic link to nowhere or to itself is no file
+    if (at->path().extension() == extension && at->is_regular_file(unreadable)) files.push_back(at->path());
   }
   if (error) return input_error("{}: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
@@ -45,6 +46,30 @@ std::vector<const Workload*> stored(const Dataset& dataset, const Definition& de
   return all;
 }
 
+/// Both in lexically normal form.
+bool is_below(const fs::path& file, const fs::path& folder) {
+  auto part = file.begin();
+  for (const fs::path& name : folder) {
+    if (name.empty()) continue;  // what a trailing slash leaves
+    if (part == file.end() || *part != name) return false;
+    ++part;
+  }
+  return part != file.end() && !part->empty();
+}
+
+/// The workload with blob paths as its file has them: copies of a data set are equal wherever they lie.
+base::Json as_written(Workload workload) {
+  for (auto* sources : {&workload.inputs, &workload.outputs}) {
+    for (auto& [name, source] : *sources) {
+      auto* blob = std::get_if<SafetensorsInput>(&source);
+      if (blob == nullptr) continue;
+      const fs::path path = fs::path(blob->path).lexically_normal(), root = fs::path(workload.root).lexically_normal();
+      blob->path = is_below(path, root) ? path.lexically_relative(root).string() : path.string();
+    }
+  }
+  return to_json(workload);
+}
+
 std::string short_uuid(std::string_view uuid) { return std::string(uuid.substr(0, 8)); }
 
 }  // namespace
@@ -54,9 +79,19 @@ std::string Problem::title() const {
   return variable.empty() ? definition.name : definition.name + " " + variable;
 }
 
-fs::path Problem::blob_path(const SafetensorsInput& source) const {
+Result<fs::path> Problem::blob_path(const SafetensorsInput& source) const {
   const fs::path path = source.path;
-  return path.is_absolute() ? path : fs::path(workload.root) / path;
+  const fs::path whole = (path.is_absolute() ? path : fs::path(workload.root) / path).lexically_normal();
+  std::vector<std::string> roots = {workload.root};
+  if (const char* more = std::getenv("PTXBENCH_BLOB_ROOTS"); more != nullptr) {
+    for (const std::string_view part : base::split(more, ':')) roots.emplace_back(part);
+  }
+  for (const std::string& root : roots) {
+    if (!root.empty() && is_below(whole, fs::path(root).lexically_normal())) return whole;
+  }
+  return input_error(
+      "{}: workload {}: the file {} is outside of {}; move it there, or name its folder in PTXBENCH_BLOB_ROOTS",
+      workload.file, workload.uuid, whole.string(), workload.root);
 }
 
 Result<Problem> make_problem(const Definition& definition, const Workload& workload) {
@@ -111,113 +146,139 @@ Result<Problem> make_problem(const Definition& definition, const Workload& workl
                          workload.file, workload.uuid, name, definition.name);
     }
   }
+  for (const auto& [name, source] : workload.outputs) {
+    const bool known = std::any_of(definition.outputs.begin(), definition.outputs.end(),
+                                   [&, &name = name](const TensorSpec& output) { return output.name == name; });
+    if (!known) {
+      return input_error("{}: workload {} stores an output '{}' that {} does not have", workload.file, workload.uuid,
+                         name, definition.name);
+    }
+  }
   return problem;
 }
 
-Result<Dataset> Dataset::load(const std::vector<fs::path>& roots) {
+Result<Dataset> Dataset::load(const std::vector<fs::path>& roots, std::vector<Error>* broken) {
   if (roots.empty()) return input_error("no problem folder is given");
   Dataset dataset;
   for (std::size_t i = 0; i < roots.size(); ++i) {
-    if (auto loaded = dataset.load_root(roots[i], i == 0); !loaded) return forward(loaded.error());
+    if (auto loaded = dataset.load_root(roots[i], i == 0, broken); !loaded) return forward(loaded.error());
   }
   return dataset;
 }
 
-Result<void> Dataset::load_root(const fs::path& root, bool primary) {
+Result<void> Dataset::load_root(const fs::path& path, bool primary, std::vector<Error>* broken) {
   std::error_code error;
-  if (!fs::is_directory(root, error)) {
-    return input_error("{}: no such folder; a problem folder holds definitions/ and workloads/", root.string());
+  if (!fs::is_directory(path, error)) {
+    return input_error("{}: no such folder; a problem folder holds definitions/ and workloads/", path.string());
   }
-  if (!fs::is_directory(root / "definitions", error) && !fs::is_directory(root / "workloads", error)) {
-    return input_error("{}: neither definitions/ nor workloads/ is in it; is this the right folder?", root.string());
+  if (!fs::is_directory(path / "definitions", error) && !fs::is_directory(path / "workloads", error)) {
+    return input_error("{}: neither definitions/ nor workloads/ is in it; is this the right folder?", path.string());
   }
-  const auto definition_files = files_below(root / "definitions", ".json");
+  Root root{path, primary, {}, {}};
+  const auto accept = [&](Result<void> loaded) {
+    if (loaded || broken == nullptr) return loaded;
+    broken->push_back(loaded.error());
+    return Result<void>{};
+  };
+  const auto definition_files = files_below(path / "definitions", ".json");
   if (!definition_files) return forward(definition_files.error());
-  std::set<std::string> here;
   for (const fs::path& file : *definition_files) {
-    const auto text = base::read_file(file);
-    if (!text) return forward(text.error());
-    const auto json = base::parse_json(*text, file.string());
-    if (!json) return forward(json.error());
-    auto definition = parse_definition(*json, file.string());
-    if (!definition) return forward(definition.error());
-    const auto known = definitions_.find(definition->name);
-    if (!here.insert(definition->name).second) {
-      return input_error("{}: definition {} is already in {}; names must be unique", file.string(), definition->name,
-                         known->second.file);
-    }
-    if (known == definitions_.end()) {
-      definitions_.emplace(definition->name, std::move(*definition));
-    } else if (to_json(known->second) != to_json(*definition)) {
-      return input_error("{}: definition {} differs from the one in {}; remove or rename one", file.string(),
-                         definition->name, known->second.file);
-    }
+    if (auto loaded = accept(load_definition(file, root)); !loaded) return loaded;
   }
-
-  std::map<std::string, std::string> uuids_here;
   for (const bool checks : {false, true}) {
-    if (auto loaded = load_workloads(root, primary, checks, uuids_here); !loaded) return forward(loaded.error());
+    const auto files = files_below(path / (checks ? "checks" : "workloads"), ".jsonl");
+    if (!files) return forward(files.error());
+    for (const fs::path& file : *files) {
+      const auto text = base::read_file(file);
+      if (!text) {
+        if (auto loaded = accept(forward(text.error())); !loaded) return loaded;
+        continue;
+      }
+      std::size_t number = 0;
+      for (const std::string_view line : base::split_lines(*text)) {
+        ++number;
+        if (base::trim(line).empty()) continue;
+        const std::string where = fmt::format("{}:{}", file.string(), number);
+        if (auto loaded = accept(load_workload(line, where, checks, root)); !loaded) return loaded;
+      }
+    }
   }
   return {};
 }
 
-Result<void> Dataset::load_workloads(const fs::path& root, bool primary, bool checks,
-                                     std::map<std::string, std::string>& uuids_here) {
-  const auto files = files_below(root / (checks ? "checks" : "workloads"), ".jsonl");
-  if (!files) return forward(files.error());
-  auto& into = checks ? checks_ : workloads_;
-  for (const fs::path& file : *files) {
-    const auto text = base::read_file(file);
-    if (!text) return forward(text.error());
-    std::size_t number = 0;
-    for (const std::string_view line : base::split_lines(*text)) {
-      ++number;
-      if (base::trim(line).empty()) continue;
-      const std::string where = fmt::format("{}:{}", file.string(), number);
-      const auto json = base::parse_json(line, where);
-      if (!json) return forward(json.error());
-      auto trace = parse_trace(*json, where);
-      if (!trace) return forward(trace.error());
-      Workload workload = std::move(trace->workload);
-      workload.file = where;
-      std::error_code error;
-      workload.root = fs::absolute(root, error).string();
-      workload.check = checks;
-      if (!primary) {
-        // Relative paths start at the primary root, so those of other roots are made absolute.
-        for (auto* sources : {&workload.inputs, &workload.outputs}) {
-          for (auto& [name, source] : *sources) {
-            if (auto* blob = std::get_if<SafetensorsInput>(&source);
-                blob != nullptr && fs::path(blob->path).is_relative()) {
-              blob->path = (fs::path(workload.root) / blob->path).string();
-            }
-          }
-        }
-      }
-      const auto [earlier, fresh] = uuids_here.emplace(workload.uuid, where);
-      if (!fresh) {
-        return input_error("{}: workload {} is already at {}; uuids must be unique", where, workload.uuid,
-                           earlier->second);
-      }
-      const auto known = definition_of_uuid_.find(workload.uuid);
-      if (known != definition_of_uuid_.end()) {
-        const Workload& other = *[&]() -> const Workload* {
-          for (const auto* lists : {&workloads_, &checks_}) {
-            for (const Workload& one : list_of(*lists, known->second)) {
-              if (one.uuid == workload.uuid) return &one;
-            }
-          }
-          return &workload;
-        }();
-        if (known->second == trace->definition && other.check == checks && to_json(other) == to_json(workload))
-          continue;
-        return input_error("{}: workload {} differs from the one at {}; remove one", where, workload.uuid, other.file);
-      }
-      definition_of_uuid_.emplace(workload.uuid, trace->definition);
-      into[trace->definition].push_back(std::move(workload));
-    }
+Result<void> Dataset::load_definition(const fs::path& file, Root& root) {
+  const auto text = base::read_file(file);
+  if (!text) return forward(text.error());
+  const auto json = base::parse_json_unique(*text, file.string());
+  if (!json) return forward(json.error());
+  auto definition = parse_definition(*json, file.string());
+  if (!definition) return forward(definition.error());
+  const auto known = definitions_.find(definition->name);
+  if (!root.names.insert(definition->name).second) {
+    return input_error("{}: definition {} is already in {}; names must be unique", file.string(), definition->name,
+                       known->second.file);
+  }
+  if (known == definitions_.end()) {
+    definitions_.emplace(definition->name, std::move(*definition));
+  } else if (to_json(known->second) != to_json(*definition)) {
+    return input_error("{}: definition {} differs from the one in {}; remove or rename one", file.string(),
+                       definition->name, known->second.file);
   }
   return {};
+}
+
+Result<void> Dataset::load_workload(std::string_view line, const std::string& where, bool check, Root& root) {
+  const auto json = base::parse_json_unique(line, where);
+  if (!json) return forward(json.error());
+  auto trace = parse_trace(*json, where);
+  if (!trace) return forward(trace.error());
+  Workload workload = std::move(trace->workload);
+  workload.file = where;
+  std::error_code error;
+  workload.root = fs::absolute(root.path, error).string();
+  workload.check = check;
+  if (!root.primary) {
+    // Relative paths start at the primary root, so those of other roots are made absolute.
+    for (auto* sources : {&workload.inputs, &workload.outputs}) {
+      for (auto& [name, source] : *sources) {
+        if (auto* blob = std::get_if<SafetensorsInput>(&source);
+            blob != nullptr && fs::path(blob->path).is_relative()) {
+          blob->path = (fs::path(workload.root) / blob->path).string();
+        }
+      }
+    }
+  }
+  const auto [earlier, fresh] = root.places_of_uuids.emplace(workload.uuid, where);
+  if (!fresh) {
+    return input_error("{}: workload {} is already at {}; uuids must be unique", where, workload.uuid,
+                       earlier->second);
+  }
+  const auto known = definition_of_uuid_.find(workload.uuid);
+  if (known != definition_of_uuid_.end()) {
+    const Workload& other = *[&]() -> const Workload* {
+      for (const auto* lists : {&workloads_, &checks_}) {
+        for (const Workload& one : list_of(*lists, known->second)) {
+          if (one.uuid == workload.uuid) return &one;
+        }
+      }
+      return &workload;
+    }();
+    if (known->second == trace->definition && other.check == check && as_written(other) == as_written(workload)) {
+      return {};
+    }
+    return input_error("{}: workload {} differs from the one at {}; remove one", where, workload.uuid, other.file);
+  }
+  definition_of_uuid_.emplace(workload.uuid, trace->definition);
+  (check ? checks_ : workloads_)[trace->definition].push_back(std::move(workload));
+  return {};
+}
+
+std::vector<std::string> Dataset::definitions_with_workloads() const {
+  std::set<std::string> names;
+  for (const auto* lists : {&workloads_, &checks_}) {
+    for (const auto& [name, list] : *lists) names.insert(name);
+  }
+  return {names.begin(), names.end()};
 }
 
 const std::vector<Workload>& Dataset::workloads(std::string_view definition) const {

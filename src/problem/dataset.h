@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,10 @@ struct Problem {
 
   /// "gemm_n7168_k5120 M=256".
   std::string title() const;
-  /// A file named by a safetensors source of this workload.
-  std::filesystem::path blob_path(const SafetensorsInput& source) const;
+  /// A file named by a safetensors source of this workload. It must lie below the workload's root or below one of the
+  /// folders in $PTXBENCH_BLOB_ROOTS (colon-separated), as the path is written: a data set from elsewhere cannot make the
+  /// program read other files. Symbolic links are followed; they are the doing of the folder's owner.
+  Result<std::filesystem::path> blob_path(const SafetensorsInput& source) const;
 };
 
 /// Validates the workload against the definition: axes, input names, scalar and derived inputs. A batch axis keeps its
@@ -34,12 +37,14 @@ Result<Problem> make_problem(const Definition& definition, const Workload& workl
 class Dataset {
  public:
   /// definitions/**/*.json, workloads/**/*.jsonl and checks/**/*.jsonl of each root, sorted; the first root is the
-  /// primary one. A root
-  /// that does not exist, or holds neither folder, is an error. Within a root, duplicate definition names and duplicate
-  /// uuids are errors; across roots, equal duplicates are dropped and different ones are errors.
-  static Result<Dataset> load(const std::vector<std::filesystem::path>& roots);
+  /// primary one. A root that does not exist, or holds neither folder, is an error. Within a root, duplicate definition
+  /// names and duplicate uuids are errors; across roots, equal duplicates are dropped and different ones are errors.
+  /// With `broken`, files and lines that are errors are added there and left out, and the others are loaded.
+  static Result<Dataset> load(const std::vector<std::filesystem::path>& roots, std::vector<Error>* broken = nullptr);
 
   const std::map<std::string, Definition>& definitions() const { return definitions_; }
+  /// Names that workloads or checks give as their definition; not all need exist.
+  std::vector<std::string> definitions_with_workloads() const;
   /// In file order; empty when there are none.
   const std::vector<Workload>& workloads(std::string_view definition) const;
   /// The small workloads for checking, in file order; empty when there are none.
@@ -61,9 +66,16 @@ class Dataset {
   Result<std::vector<const Workload*>> default_workloads(const Definition& definition) const;
 
  private:
-  Result<void> load_root(const std::filesystem::path& root, bool primary);
-  Result<void> load_workloads(const std::filesystem::path& root, bool primary, bool checks,
-                              std::map<std::string, std::string>& uuids_here);
+  /// What is being read: names and uuids must be unique within one root.
+  struct Root {
+    std::filesystem::path path;
+    bool primary = false;
+    std::set<std::string> names;
+    std::map<std::string, std::string> places_of_uuids;
+  };
+  Result<void> load_root(const std::filesystem::path& path, bool primary, std::vector<Error>* broken);
+  Result<void> load_definition(const std::filesystem::path& file, Root& root);
+  Result<void> load_workload(std::string_view line, const std::string& where, bool check, Root& root);
   std::map<std::string, Definition> definitions_;
   std::map<std::string, std::vector<Workload>, std::less<>> workloads_, checks_;
   std::map<std::string, std::string> definition_of_uuid_;

@@ -44,6 +44,31 @@ Result<std::vector<std::string>> strings_member(const Json& json, std::string_vi
   return strings;
 }
 
+Result<std::string> optional_text(const Json& json, std::string_view key, std::string_view where) {
+  auto text = base::optional_field<std::string>(json, key, where);
+  if (!text) return forward(text.error());
+  return text->value_or("");
+}
+
+/// Axes form a forest: whoever binds a parent before its children must come to an end.
+Result<void> check_parents(const Definition& definition, std::string_view where) {
+  for (const Axis& axis : definition.axes) {
+    std::string chain = axis.name;
+    const Axis* at = &axis;
+    for (std::size_t steps = 0; !at->parent.empty(); ++steps) {
+      const Axis* parent = definition.find_axis(at->parent);
+      if (parent == nullptr) return input_error("{}.axes.{}.parent: there is no axis '{}'", where, at->name, at->parent);
+      if (steps < 8) chain += " -> " + parent->name;
+      if (steps > definition.axes.size()) {
+        return input_error("{}.axes.{}.parent: the axes depend on each other in a circle: {} ...", where, axis.name,
+                           chain);
+      }
+      at = parent;
+    }
+  }
+  return {};
+}
+
 Result<Axis> parse_axis(const std::string& name, const Json& json, std::string_view where) {
   if (!json.is_object()) {
     return input_error("{}: an object such as {{\"type\":\"var\"}} or {{\"type\":\"const\",\"value\":128}} is needed",
@@ -58,10 +83,12 @@ Result<Axis> parse_axis(const std::string& name, const Json& json, std::string_v
   if (*type && **type != "const" && **type != "var") {
     return input_error("{}.type: '{}' must be 'const' or 'var'", where, **type);
   }
-  if (!constant) return Axis{name, std::nullopt};
+  const auto parent = optional_text(json, "parent", where);
+  if (!parent) return forward(parent.error());
+  if (!constant) return Axis{name, std::nullopt, *parent};
   if (!*value) return input_error("{}.value: a const axis needs a value", where);
   if (**value < 0) return input_error("{}.value: {} must not be negative", where, **value);
-  return Axis{name, **value};
+  return Axis{name, **value, *parent};
 }
 
 Result<std::vector<TensorSpec>> parse_specs(const Json& json, std::string_view key, const Definition& definition,
@@ -99,9 +126,9 @@ Result<std::vector<TensorSpec>> parse_specs(const Json& json, std::string_view k
     const auto parsed = parse_dtype(*dtype, fmt::format("{}.dtype", here));
     if (!parsed) return forward(parsed.error());
     spec.dtype = *parsed;
-    const auto description = base::optional_field<std::string>(entry, "description", here);
+    auto description = optional_text(entry, "description", here);
     if (!description) return forward(description.error());
-    spec.description = description->value_or("");
+    spec.description = std::move(*description);
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -217,6 +244,7 @@ Result<Definition> parse_definition(const Json& json, std::string_view where) {
     if (!axis) return forward(axis.error());
     definition.axes.push_back(std::move(*axis));
   }
+  if (auto checked = check_parents(definition, where); !checked) return forward(checked.error());
   auto inputs = parse_specs(json, "inputs", definition, where);
   if (!inputs) return forward(inputs.error());
   definition.inputs = std::move(*inputs);
@@ -241,9 +269,9 @@ Result<Definition> parse_definition(const Json& json, std::string_view where) {
   auto constraints = strings_member(json, "constraints", where);
   if (!constraints) return forward(constraints.error());
   definition.constraints = std::move(*constraints);
-  const auto description = base::optional_field<std::string>(json, "description", where);
+  auto description = optional_text(json, "description", where);
   if (!description) return forward(description.error());
-  definition.description = description->value_or("");
+  definition.description = std::move(*description);
   return definition;
 }
 
@@ -342,6 +370,7 @@ Json to_json(const Definition& definition) {
   Json axes = Json::object();
   for (const Axis& axis : definition.axes) {
     axes[axis.name] = axis.constant ? Json{{"type", "const"}, {"value", *axis.constant}} : Json{{"type", "var"}};
+    if (!axis.parent.empty()) axes[axis.name]["parent"] = axis.parent;
   }
   Json inputs = Json::object();
   for (const TensorSpec& spec : definition.inputs) inputs[spec.name] = spec_json(spec);

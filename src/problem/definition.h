@@ -22,6 +22,8 @@ namespace ptxbench::problem {
 struct Axis {
   std::string name;
   std::optional<std::int64_t> constant;
+  /// Another axis that a variable one depends on; older files give it. Kept, not used.
+  std::string parent;
 };
 
 /// One tensor or scalar of the call.

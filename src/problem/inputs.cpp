@@ -48,16 +48,14 @@ Result<Tensor> make_input(const Problem& problem, std::size_t index, const Input
   }
   if (const auto* scalar = std::get_if<ScalarInput>(&source)) return make_scalar(spec, *scalar);
   const auto& blob = std::get<SafetensorsInput>(source);
-  const auto file = SafetensorsFile::open(problem.blob_path(blob));
+  const auto path = problem.blob_path(blob);
+  if (!path) return forward(path.error());
+  const auto file = SafetensorsFile::open(*path);
   if (!file) return forward(file.error());
-  auto tensor = file->read(blob.tensor_key, spec.name);
-  if (!tensor) return tensor;
-  if (tensor->dtype != spec.dtype || tensor->shape != shape) {
-    return input_error("{}: tensor '{}' is {} {}, but input {} of {} is {} {}", problem.blob_path(blob).string(),
-                       blob.tensor_key, to_string(tensor->dtype), to_string(tensor->shape), spec.name, problem.title(),
-                       to_string(spec.dtype), to_string(shape));
+  if (auto fits = file->check(blob.tensor_key, spec.dtype, shape); !fits) {
+    return input_error("input {} of {}: {}", spec.name, problem.title(), fits.error().message);
   }
-  return tensor;
+  return file->read(blob.tensor_key, spec.name);
 }
 
 Result<std::vector<Tensor>> make_inputs(const Problem& problem, const InputOptions& options) {

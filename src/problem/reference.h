@@ -46,6 +46,9 @@ using ReferenceFunction = std::function<Result<Truth>(const TruthRequest&)>;
 /// The native reference of a definition. Nothing when there is none: then correctness is unknown, never passed.
 std::optional<ReferenceFunction> find_reference(const Definition& definition);
 
+/// The share of elements that the public benchmark's rule wants right (Tolerance::reference).
+double reference_matched_ratio(const Definition& definition);
+
 /// Why `find_reference` gave nothing.
 std::string no_reference_message(const Definition& definition);
 

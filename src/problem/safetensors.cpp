@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
-#include <set>
 #include <system_error>
 
 #include "base/json.h"
@@ -38,17 +37,15 @@ std::optional<Dtype> dtype_of(std::string_view code) {
 
 Result<std::vector<SafetensorsEntry>> SafetensorsFile::parse_header(std::string_view header, std::uint64_t file_bytes,
                                                                     std::string_view where) {
-  const auto json = base::parse_json(header, where);
+  const auto json = base::parse_json_unique(header, where);
   if (!json) return tl::unexpected(json.error());
   if (!json->is_object()) return input_error("{}: the header is not an object", where);
   const std::uint64_t data_start = 8 + header.size();
   const std::uint64_t data_bytes = file_bytes - std::min(file_bytes, data_start);
   std::vector<SafetensorsEntry> entries;
-  std::set<std::string> keys;
   for (const auto& [key, value] : json->items()) {
     if (key == "__metadata__") continue;
     const std::string here = fmt::format("{}: tensor '{}'", where, key);
-    if (!keys.insert(key).second) return input_error("{} occurs twice", here);
     if (!value.is_object()) return input_error("{}: not an object", here);
     SafetensorsEntry entry;
     entry.key = key;
@@ -126,19 +123,34 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
   return file;
 }
 
-Result<Tensor> SafetensorsFile::read(std::string_view key, std::string name) const {
+Result<const SafetensorsEntry*> SafetensorsFile::find(std::string_view key) const {
   const auto entry = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const SafetensorsEntry& candidate) { return candidate.key == key; });
-  if (entry == entries_.end()) {
-    std::string keys;
-    for (const SafetensorsEntry& candidate : entries_) keys += (keys.empty() ? "" : ", ") + candidate.key;
-    return input_error("{}: no tensor '{}'; there are: {}", path_.string(), key, keys.empty() ? "none" : keys);
+  if (entry != entries_.end()) return &*entry;
+  std::string keys;
+  for (const SafetensorsEntry& candidate : entries_) keys += (keys.empty() ? "" : ", ") + candidate.key;
+  return input_error("{}: no tensor '{}'; there are: {}", path_.string(), key, keys.empty() ? "none" : keys);
+}
+
+Result<void> SafetensorsFile::check(std::string_view key, Dtype dtype, const Shape& shape) const {
+  const auto entry = find(key);
+  if (!entry) return tl::unexpected(entry.error());
+  if ((*entry)->dtype != dtype || (*entry)->shape != shape) {
+    return input_error("{}: tensor '{}' is {} {}, but {} {} is needed", path_.string(), key, to_string((*entry)->dtype),
+                       to_string((*entry)->shape), to_string(dtype), to_string(shape));
   }
-  auto tensor = Tensor::create(std::move(name), entry->dtype, entry->shape);
+  return {};
+}
+
+Result<Tensor> SafetensorsFile::read(std::string_view key, std::string name) const {
+  const auto found = find(key);
+  if (!found) return tl::unexpected(found.error());
+  const SafetensorsEntry& entry = **found;
+  auto tensor = Tensor::create(std::move(name), entry.dtype, entry.shape);
   if (!tensor) return tl::unexpected(tensor.error());
   std::ifstream stream(path_, std::ios::binary);
-  stream.seekg(static_cast<std::streamoff>(entry->begin));
-  if (!stream.read(static_cast<char*>(tensor->data()), static_cast<std::streamsize>(entry->end - entry->begin))) {
+  stream.seekg(static_cast<std::streamoff>(entry.begin));
+  if (!stream.read(static_cast<char*>(tensor->data()), static_cast<std::streamsize>(entry.end - entry.begin))) {
     return input_error("{}: cannot read tensor '{}'", path_.string(), key);
   }
   return tensor;

@@ -30,10 +30,13 @@ class SafetensorsFile {
                                                             std::string_view where);
 
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// Whether the tensor is there, of this type and shape. The error lists the keys there are.
+  Result<void> check(std::string_view key, Dtype dtype, const Shape& shape) const;
   /// Reads one tensor; `name` is the tensor's name in the problem. The error lists the keys there are.
   Result<Tensor> read(std::string_view key, std::string name) const;
 
  private:
+  Result<const SafetensorsEntry*> find(std::string_view key) const;
   std::filesystem::path path_;
   std::vector<SafetensorsEntry> entries_;
 };

@@ -178,5 +178,36 @@ TEST(Compare, Fp16LimitsSaySoWhenNotCalibrated) {
   EXPECT_FALSE(limits_for("no_such_op", Dtype::bfloat16));
 }
 
+TEST(Compare, TheReferencesRuleDecidesOnRequest) {
+  auto [output, truth] = sound(64, 512);
+  CompareOptions options;
+  options.tolerance = Tolerance::reference;
+  // 0.5 % too large everywhere: strictly wrong, and what the reference lets pass.
+  std::vector<float> scaled = truth;
+  for (float& value : scaled) value *= 1.005f;
+  from_float(Dtype::bfloat16, scaled.data(), 0, scaled.size(), output.data());
+  EXPECT_EQ(compare(output, truth, kLimits).verdict, Verdict::failed);
+  auto result = compare(output, truth, kLimits, options);
+  EXPECT_EQ(result.verdict, Verdict::passed) << describe(result);
+  EXPECT_EQ(result.rule, Tolerance::reference);
+  EXPECT_EQ(result.wrong, 0u);
+  EXPECT_NE(result.note.find("the strict rule is broken"), std::string::npos) << result.note;
+  EXPECT_NE(describe(result).find("by the reference's rule"), std::string::npos);
+  EXPECT_EQ(compare(output, truth, std::nullopt, options).verdict, Verdict::passed) << "it needs no limits";
+
+  // One element of 32,768.
+  scaled[700] = truth[700] + 1;
+  from_float(Dtype::bfloat16, scaled.data(), 0, scaled.size(), output.data());
+  result = compare(output, truth, std::nullopt, options);
+  EXPECT_EQ(result.verdict, Verdict::failed);
+  ASSERT_TRUE(result.first_wrong);
+  EXPECT_EQ(result.first_wrong->row, 1);
+  EXPECT_EQ(result.first_wrong->column, 188);
+  options.matched_ratio = 0.995;
+  EXPECT_EQ(compare(output, truth, std::nullopt, options).verdict, Verdict::passed) << "1 of 32,768 is allowed";
+  output.as<std::uint16_t>()[3] = 0x7fc0;
+  EXPECT_EQ(compare(output, truth, std::nullopt, options).verdict, Verdict::failed) << "but no NaN";
+}
+
 }  // namespace
 }  // namespace ptxbench::problem

@@ -59,7 +59,8 @@ void load_folder(std::string_view text) {
 
 }  // namespace
 
-/// Any bytes give a value or an error with a message, in every part of the data format. The first byte chooses the part.
+/// Any bytes give a value or an error with a message, in every part of the data format. The first byte chooses the
+/// part.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);

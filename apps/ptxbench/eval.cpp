@@ -145,8 +145,9 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--backend", options->backend, "auto, emulator or gpu")->capture_default_str();
   command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--tolerance", options->tolerance,
-                      "Rule for results: strict, or reference (the public benchmark's looser one)")
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "Rule for results: strict, or reference (the public benchmark's looser one)")
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
   command->add_option("--seeds", options->seeds,

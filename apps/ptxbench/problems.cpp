@@ -1,8 +1,10 @@
-// `ptxbench problems`: which problems there are, what one of them asks, and whether a folder of them is sound.
+// `ptxbench problems`: which problems there are, what one of them asks, whether a folder of them is sound, and what
+// their tensors hold.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +12,11 @@
 #include "base/text.h"
 #include "commands.h"
 #include "problem/dataset.h"
+#include "problem/inputs.h"
 #include "problem/reference.h"
+#include "problem/safetensors.h"
 #include "problem/validation.h"
+#include "selection.h"
 
 namespace ptxbench::app {
 namespace {
@@ -23,8 +28,10 @@ using problem::TensorSpec;
 using problem::Workload;
 
 struct Options {
-  std::vector<std::string> roots, folders;
-  std::string name;
+  std::vector<std::string> roots, folders, axes;
+  std::string name, workload, file, distribution = "normal";
+  std::uint64_t seed = 1;
+  bool truth = false;
   bool json = false;
 };
 
@@ -119,9 +126,10 @@ ExitCode show(const Options& options) {
   fmt::print("reference:\n");
   for (const auto line : base::split_lines(definition.reference)) fmt::print("{}{}\n", line.empty() ? "" : "  ", line);
   if (!judged(definition)) {
-    fmt::print("{}: results are compared with those of its Python reference, by the reference benchmark's rule, where "
-               "PyTorch is installed, and are unknown elsewhere\n",
-               problem::no_reference_message(definition));
+    fmt::print(
+        "{}: results are compared with those of its Python reference, by the reference benchmark's rule, where "
+        "PyTorch is installed, and are unknown elsewhere\n",
+        problem::no_reference_message(definition));
   }
   const auto usual = dataset->default_workloads(definition);
   for (const bool checks : {false, true}) {
@@ -183,6 +191,46 @@ ExitCode validate(const Options& options) {
   return code;
 }
 
+ExitCode write_tensors(const Options& options) {
+  const auto distribution = problem::parse_distribution(options.distribution);
+  if (!distribution) return report_error(distribution.error());
+  ProblemChoice choice{options.roots, options.name, {}, options.axes};
+  if (!options.workload.empty()) choice.workloads = {options.workload};
+  const auto problems = find_problems(choice);
+  if (!problems) return report_error(problems.error());
+  const problem::Problem& problem = problems->front();
+  if (problems->size() > 1) {
+    return report_error(Error{ErrorKind::input, fmt::format("{} has several checks: choose one with --workload, or "
+                                                            "axes with --axis",
+                                                            options.name)});
+  }
+  const auto inputs = problem::make_inputs(problem, {options.seed, *distribution, 0});
+  if (!inputs) return report_error(inputs.error());
+  std::vector<const problem::Tensor*> tensors;
+  for (const auto& tensor : *inputs) tensors.push_back(&tensor);
+  std::optional<problem::Truth> truth;
+  if (options.truth) {
+    const auto reference = problem::find_reference(problem.definition);
+    if (!reference) {
+      return report_error(
+          Error{ErrorKind::input, problem::no_reference_message(problem.definition) + ": leave --truth out"});
+    }
+    auto made = (*reference)(problem::request_for(problem, *inputs));
+    if (!made) return report_error(made.error());
+    truth = std::move(*made);
+    for (const auto& tensor : truth->outputs) tensors.push_back(&tensor);
+  }
+  const auto written = problem::write_safetensors(options.file, tensors,
+                                                  {{"definition", problem.definition.name},
+                                                   {"workload", problem.workload.uuid},
+                                                   {"axes", Json(problem.axes).dump()},
+                                                   {"seed", std::to_string(options.seed)},
+                                                   {"distribution", std::string(problem::to_string(*distribution))}});
+  if (!written) return report_error(written.error());
+  fmt::print("{}: {} tensors of {}\n", options.file, tensors.size(), problem.title());
+  return ExitCode::passed;
+}
+
 }  // namespace
 
 void add_problems(CLI::App& app, ExitCode& exit_code) {
@@ -201,9 +249,21 @@ void add_problems(CLI::App& app, ExitCode& exit_code) {
       command->add_subcommand("validate", "Say all that is wrong in the problem folders; exit code 1 if anything is");
   validate_command->add_option("folders", options->folders, "Problem folders; without any as --root");
   validate_command->add_flag("--json", options->json, "One JSON object instead of text");
-  command->callback([options, show_command, validate_command, &exit_code] {
+  CLI::App* tensors_command =
+      command->add_subcommand("tensors", "Write a problem's inputs, and the truth, to a safetensors file");
+  tensors_command->add_option("name", options->name, "The problem's name")->required();
+  tensors_command->add_option("file", options->file, "The file to write")->required();
+  tensors_command->add_option("--workload", options->workload, "Stored workload, by uuid or its beginning");
+  tensors_command->add_option("--axis", options->axes, "Axis value instead, as M=256 (repeatable)")
+      ->allow_extra_args(false);
+  tensors_command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
+  tensors_command->add_option("--distribution", options->distribution, "normal, scaled, spiky, ties, flat or tiny")
+      ->capture_default_str();
+  tensors_command->add_flag("--truth", options->truth, "Also the outputs as they should be, in float32");
+  command->callback([=, &exit_code] {
     exit_code = show_command->parsed()       ? show(*options)
                 : validate_command->parsed() ? validate(*options)
+                : tensors_command->parsed()  ? write_tensors(*options)
                                              : list(*options);
   });
 }

@@ -310,12 +310,11 @@ class Evaluator::Judge {
     if (run.execute == Status::passed) {
       tell("comparing with the truth");
       const auto compare_started = Clock::now();
-      const auto times =
-          judge_correctness(*observation,
-                            {problem, state.inputs,
-                             state.truth && (!run.sampled || state.truth_from_python) ? &*state.truth : nullptr,
-                             state.no_truth, options_.tolerance, static_cast<int>(options_.threads)},
-                            run, out_.findings);
+      const auto times = judge_correctness(
+          *observation,
+          {problem, state.inputs, state.truth && (!run.sampled || state.truth_from_python) ? &*state.truth : nullptr,
+           state.no_truth, options_.tolerance, static_cast<int>(options_.threads)},
+          run, out_.findings);
       if (!times) return tl::unexpected<Error>(times.error());
       out_.timings.truth += times->truth;
       out_.timings.compare += times->compare;

@@ -250,8 +250,7 @@ Result<void> Dataset::load_workload(std::string_view line, const std::string& wh
   }
   const auto [earlier, fresh] = root.places_of_uuids.emplace(workload.uuid, where);
   if (!fresh) {
-    return input_error("{}: workload {} is already at {}; uuids must be unique", where, workload.uuid,
-                       earlier->second);
+    return input_error("{}: workload {} is already at {}; uuids must be unique", where, workload.uuid, earlier->second);
   }
   const auto known = definition_of_uuid_.find(workload.uuid);
   if (known != definition_of_uuid_.end()) {

@@ -24,8 +24,8 @@ struct Problem {
   /// "gemm_n7168_k5120 M=256".
   std::string title() const;
   /// A file named by a safetensors source of this workload. It must lie below the workload's root or below one of the
-  /// folders in $PTXBENCH_BLOB_ROOTS (colon-separated), as the path is written: a data set from elsewhere cannot make the
-  /// program read other files. Symbolic links are followed; they are the doing of the folder's owner.
+  /// folders in $PTXBENCH_BLOB_ROOTS (colon-separated), as the path is written: a data set from elsewhere cannot make
+  /// the program read other files. Symbolic links are followed; they are the doing of the folder's owner.
   Result<std::filesystem::path> blob_path(const SafetensorsInput& source) const;
 };
 

@@ -57,7 +57,8 @@ Result<void> check_parents(const Definition& definition, std::string_view where)
     const Axis* at = &axis;
     for (std::size_t steps = 0; !at->parent.empty(); ++steps) {
       const Axis* parent = definition.find_axis(at->parent);
-      if (parent == nullptr) return input_error("{}.axes.{}.parent: there is no axis '{}'", where, at->name, at->parent);
+      if (parent == nullptr)
+        return input_error("{}.axes.{}.parent: there is no axis '{}'", where, at->name, at->parent);
       if (steps < 8) chain += " -> " + parent->name;
       if (steps > definition.axes.size()) {
         return input_error("{}.axes.{}.parent: the axes depend on each other in a circle: {} ...", where, axis.name,

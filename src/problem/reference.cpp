@@ -23,8 +23,8 @@ std::optional<ReferenceFunction> find_reference(const Definition& definition) {
 }
 
 double reference_matched_ratio(const Definition& definition) {
-  const bool fp8_attention = definition.op_type == "attention" && !definition.outputs.empty() &&
-                             bits_of(definition.outputs[0].dtype) == 8;
+  const bool fp8_attention =
+      definition.op_type == "attention" && !definition.outputs.empty() && bits_of(definition.outputs[0].dtype) == 8;
   return fp8_attention ? 0.995 : 1.0;
 }
 

@@ -16,17 +16,18 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxHeader = std::uint64_t{16} << 20;
 
+constexpr std::pair<std::string_view, Dtype> kCodes[] = {{"F32", Dtype::float32},
+                                                         {"F16", Dtype::float16},
+                                                         {"BF16", Dtype::bfloat16},
+                                                         {"F8_E4M3", Dtype::float8_e4m3fn},
+                                                         {"F8_E5M2", Dtype::float8_e5m2},
+                                                         {"I64", Dtype::int64},
+                                                         {"I32", Dtype::int32},
+                                                         {"I16", Dtype::int16},
+                                                         {"I8", Dtype::int8},
+                                                         {"BOOL", Dtype::boolean}};
+
 std::optional<Dtype> dtype_of(std::string_view code) {
-  static constexpr std::pair<std::string_view, Dtype> kCodes[] = {{"F32", Dtype::float32},
-                                                                  {"F16", Dtype::float16},
-                                                                  {"BF16", Dtype::bfloat16},
-                                                                  {"F8_E4M3", Dtype::float8_e4m3fn},
-                                                                  {"F8_E5M2", Dtype::float8_e5m2},
-                                                                  {"I64", Dtype::int64},
-                                                                  {"I32", Dtype::int32},
-                                                                  {"I16", Dtype::int16},
-                                                                  {"I8", Dtype::int8},
-                                                                  {"BOOL", Dtype::boolean}};
   for (const auto& [name, dtype] : kCodes) {
     if (name == code) return dtype;
   }
@@ -154,6 +155,46 @@ Result<Tensor> SafetensorsFile::read(std::string_view key, std::string name) con
     return input_error("{}: cannot read tensor '{}'", path_.string(), key);
   }
   return tensor;
+}
+
+Result<void> write_safetensors(const fs::path& path, const std::vector<const Tensor*>& tensors,
+                               const std::vector<std::pair<std::string, std::string>>& metadata) {
+  base::Json header = base::Json::object();
+  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
+  std::uint64_t offset = 0;
+  for (const Tensor* tensor : tensors) {
+    const auto code = std::find_if(std::begin(kCodes), std::end(kCodes),
+                                   [&](const auto& known) { return known.second == tensor->dtype; });
+    if (code == std::end(kCodes)) {
+      return input_error("{}: safetensors files have no elements of type {}, which {} has", path.string(),
+                         to_string(tensor->dtype), tensor->name);
+    }
+    if (header.contains(tensor->name)) return input_error("{}: two tensors are called {}", path.string(), tensor->name);
+    header[tensor->name] = {{"dtype", code->first},
+                            {"shape", base::Json(tensor->shape)},
+                            {"data_offsets", {offset, offset + tensor->bytes()}}};
+    offset += tensor->bytes();
+  }
+  std::string text = header.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data are aligned
+  const fs::path partial = path.string() + ".partial";
+  std::ofstream stream(partial, std::ios::binary | std::ios::trunc);
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(text.size() >> 8 * i);
+  stream << length << text;
+  for (const Tensor* tensor : tensors) {
+    stream.write(static_cast<const char*>(tensor->data()), static_cast<std::streamsize>(tensor->bytes()));
+  }
+  stream.close();
+  std::error_code error;
+  if (stream) fs::rename(partial, path, error);
+  if (!stream || error) {
+    std::error_code ignored;
+    fs::remove(partial, ignored);
+    return input_error("cannot write {}: {}", path.string(),
+                       error ? error.message() : std::string("no such folder, no permission or no space"));
+  }
+  return {};
 }
 
 }  // namespace ptxbench::problem

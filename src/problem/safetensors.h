@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -40,5 +41,10 @@ class SafetensorsFile {
   std::filesystem::path path_;
   std::vector<SafetensorsEntry> entries_;
 };
+
+/// Writes the tensors, by their names, and `metadata` (strings by key) to a new file; one that is there is replaced
+/// once all is written. Element types that the format does not have are an input error.
+Result<void> write_safetensors(const std::filesystem::path& path, const std::vector<const Tensor*>& tensors,
+                               const std::vector<std::pair<std::string, std::string>>& metadata = {});
 
 }  // namespace ptxbench::problem

@@ -81,19 +81,21 @@ class Validator {
   }
 
   void check_blobs(const Problem& problem) {
-    const auto check = [&](const auto& sources, const std::vector<TensorSpec>& specs, const std::vector<Shape>& shapes) {
+    const auto check = [&](const auto& sources, const std::vector<TensorSpec>& specs,
+                           const std::vector<Shape>& shapes) {
       for (const auto& [name, source] : sources) {
         const auto* blob = std::get_if<SafetensorsInput>(&source);
         if (blob == nullptr) continue;
-        const auto at = static_cast<std::size_t>(
-            std::find_if(specs.begin(), specs.end(), [&, &name = name](const auto& spec) { return spec.name == name; }) -
-            specs.begin());
+        const auto at =
+            static_cast<std::size_t>(std::find_if(specs.begin(), specs.end(),
+                                                  [&, &name = name](const auto& spec) { return spec.name == name; }) -
+                                     specs.begin());
         const auto matches = check_blob(problem, *blob, specs[at], shapes[at]);
         if (matches) {
           ++result_.blobs;
         } else {
-          add(Severity::error, fmt::format("{}: workload {}: {}: {}", problem.workload.file, problem.workload.uuid, name,
-                                           matches.error().message));
+          add(Severity::error, fmt::format("{}: workload {}: {}: {}", problem.workload.file, problem.workload.uuid,
+                                           name, matches.error().message));
         }
       }
     };
@@ -120,8 +122,8 @@ class Validator {
 }  // namespace
 
 std::size_t Validation::count(Remark::Severity severity) const {
-  return static_cast<std::size_t>(std::count_if(remarks.begin(), remarks.end(),
-                                                [&](const Remark& remark) { return remark.severity == severity; }));
+  return static_cast<std::size_t>(
+      std::count_if(remarks.begin(), remarks.end(), [&](const Remark& remark) { return remark.severity == severity; }));
 }
 
 Result<Validation> validate(const std::vector<std::filesystem::path>& roots) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -95,6 +97,35 @@ TEST(CommandLine, ProblemsShowWhatRunsByDefault) {
   const auto gemm = ptxbench({"problems", "show", "gemm_n7168_k5120"});
   EXPECT_THAT(gemm.stdout_text, ::testing::Not(HasSubstr("checks:")));
   EXPECT_THAT(gemm.stdout_text, HasSubstr("default"));
+}
+
+TEST(CommandLine, ProblemsWritesAndValidatesTensors) {
+  const auto folder = base::TempDir::create();
+  ASSERT_TRUE(folder);
+  const std::string file = (folder->path() / "x.safetensors").string();
+  auto result = ptxbench({"problems", "tensors", "--axis", "M=3", "--truth", "gemm_n128_k2048", file});
+  EXPECT_EQ(result.exit_code, 0) << result.stderr_text;
+  EXPECT_THAT(result.stdout_text, HasSubstr("3 tensors of gemm_n128_k2048 M=3"));
+  const auto bytes = base::read_file(file);
+  ASSERT_TRUE(bytes);
+  EXPECT_GT(bytes->size(), 2u * (3 + 128) * 2048 + 4u * 3 * 128);
+  EXPECT_THAT(bytes->substr(8, 400), HasSubstr("\"definition\":\"gemm_n128_k2048\""));
+  result = ptxbench({"problems", "tensors", "mha_bwd_d64", file});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.stderr_text, HasSubstr("choose one with --workload"));
+
+  result = ptxbench({"problems", "validate", folder->path().string()});
+  EXPECT_EQ(result.exit_code, 2) << "not a problem folder at all";
+  std::filesystem::create_directories(folder->path() / "definitions");
+  result = ptxbench({"problems", "validate", folder->path().string()});
+  EXPECT_EQ(result.exit_code, 0) << result.stdout_text;
+  std::ofstream(folder->path() / "definitions/d.json") << "{";
+  result = ptxbench({"problems", "validate", "--json", folder->path().string()});
+  EXPECT_EQ(result.exit_code, 1);
+  const auto report = base::parse_json(result.stdout_text, "output");
+  ASSERT_TRUE(report) << result.stdout_text;
+  EXPECT_EQ((*report)["errors"], 1);
+  EXPECT_THAT((*report)["remarks"][0]["message"].get<std::string>(), HasSubstr("d.json"));
 }
 
 TEST(CommandLine, OutputThatCannotBeWrittenIsThree) {

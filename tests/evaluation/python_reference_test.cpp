@@ -156,7 +156,8 @@ TEST_F(PythonReference, DecidesByTheReferencesRule) {
   findings.clear();
   const auto unknown = judged(problem, **none, 1.0f, findings);
   EXPECT_EQ(unknown.correctness, Status::unknown);
-  EXPECT_HAS(unknown.reason, "there is no native reference for scale (op_type elementwise), and there is no /no/such/python");
+  EXPECT_HAS(unknown.reason,
+             "there is no native reference for scale (op_type elementwise), and there is no /no/such/python");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "problem/random.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -41,6 +42,38 @@ TEST_F(SafetensorsTest, ReadsTensors) {
   EXPECT_EQ(x->as<float>()[2], 3.0f);
   EXPECT_EQ(file->read("y", "y")->as<std::uint16_t>()[0], 0x3f80);
   EXPECT_NE(file->read("z", "z").error().message.find("x, y"), std::string::npos);
+}
+
+TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
+  std::vector<Tensor> tensors;
+  for (const Dtype dtype : {Dtype::float8_e4m3fn, Dtype::bfloat16, Dtype::float32, Dtype::int64, Dtype::boolean}) {
+    tensors.push_back(*Tensor::create(std::string(to_string(dtype)), dtype, {3, 5}));
+    fill({dtype, Distribution::normal, 3, 0}, tensors.back());
+  }
+  tensors.push_back(*Tensor::create("scalar \"quoted\"", Dtype::float32, {}));
+  tensors.push_back(*Tensor::create("empty", Dtype::float32, {0, 4}));
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+  const auto path = folder_.path() / "written.safetensors";
+  const auto written = write_safetensors(path, pointers, {{"seed", "3"}});
+  ASSERT_TRUE(written) << written.error().message;
+  const auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_EQ(file->entries().size(), tensors.size());
+  EXPECT_EQ(file->entries()[0].begin % 8, 0u);
+  for (const Tensor& tensor : tensors) {
+    const auto again = file->read(tensor.name, tensor.name);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(again->dtype, tensor.dtype);
+    EXPECT_EQ(again->shape, tensor.shape);
+    EXPECT_EQ(std::memcmp(again->data(), tensor.data(), tensor.bytes()), 0) << tensor.name;
+  }
+  EXPECT_FALSE(write_safetensors(folder_.path() / "no/such/folder", pointers));
+  pointers.push_back(pointers[0]);
+  EXPECT_FALSE(write_safetensors(path, pointers)) << "a name twice";
+  const Tensor narrow = *Tensor::create("x", Dtype::float4_e2m1, {4});
+  EXPECT_FALSE(write_safetensors(path, {&narrow}));
+  EXPECT_TRUE(SafetensorsFile::open(path)) << "what was there stays";
 }
 
 TEST_F(SafetensorsTest, HostileHeadersAreRefused) {

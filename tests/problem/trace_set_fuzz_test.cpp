@@ -27,10 +27,12 @@ TEST(TraceSetFuzz, MutatedSeeds) {
   std::sort(seeds.begin(), seeds.end());
   ASSERT_GE(seeds.size(), 5u);
   for (const std::string& seed : seeds) feed(seed);
-  static const std::string kPieces[] = {"null", "[]",   "{}",   "-1",   "1e999", "18446744073709551615", "\"\"",
-                                        "\"",   "true", "\xff", "\\u0", "..",    "parent",               std::string(1, '\0')};
+  static const std::string kPieces[] = {"null", "[]",   "{}",   "-1", "1e999",  "18446744073709551615", "\"\"", "\"",
+                                        "true", "\xff", "\\u0", "..", "parent", std::string(1, '\0')};
   std::mt19937 random(7);
-  const auto below = [&](std::size_t bound) { return static_cast<std::size_t>(random() % std::max<std::size_t>(bound, 1)); };
+  const auto below = [&](std::size_t bound) {
+    return static_cast<std::size_t>(random() % std::max<std::size_t>(bound, 1));
+  };
   for (int round = 0; round < 3000; ++round) {
     std::string text = seeds[below(seeds.size())];
     const std::size_t changes = 1 + below(4);

@@ -111,7 +111,8 @@ TEST_F(TraceSetTest, AllThatIsWrongIsSaidAtOnce) {
 }
 
 TEST_F(TraceSetTest, AxesThatDependOnEachOtherInACircle) {
-  write("r/definitions/d.json", changed(R"("M":{"type":"var"})", R"("M":{"type":"var","parent":"L"},"L":{"type":"var","parent":"M"})"));
+  write("r/definitions/d.json",
+        changed(R"("M":{"type":"var"})", R"("M":{"type":"var","parent":"L"},"L":{"type":"var","parent":"M"})"));
   EXPECT_HAS(errors(), "the axes depend on each other in a circle: M -> L -> M");
   write("r/definitions/d.json", changed(R"({"type":"var"})", R"({"type":"var","parent":"M"})"));
   EXPECT_HAS(errors(), "in a circle: M -> M");
@@ -164,7 +165,8 @@ TEST_F(TraceSetTest, PathsThatLeaveTheFolder) {
   ::unsetenv("PTXBENCH_BLOB_ROOTS");
 
   write("r/b/a.safetensors", blob("F32", "[3,2]", 6));
-  for (const std::string& path : {std::string("b/../b/./a.safetensors"), (folder_.path() / "r/b/a.safetensors").string()}) {
+  for (const std::string& path :
+       {std::string("b/../b/./a.safetensors"), (folder_.path() / "r/b/a.safetensors").string()}) {
     write("r/workloads/d.jsonl", workload("u", "3", blob_input(path)));
     EXPECT_EQ(errors(), "") << path;
     EXPECT_EQ(inputs_error(), "") << path;
@@ -211,7 +213,8 @@ TEST_F(TraceSetTest, FilesThatAreNone) {
 TEST_F(TraceSetTest, ReferencesWithoutRunAndAxesThatNobodySees) {
   write("r/definitions/d.json", changed("def run(A, B)", "def go(A, B)"));
   EXPECT_HAS(errors(), "no top-level function `run`");
-  write("r/definitions/d.json", changed(R"("N":{"type":"const","value":4})", R"("N":{"type":"const","value":4},"X":{"type":"var"})"));
+  write("r/definitions/d.json",
+        changed(R"("N":{"type":"const","value":4})", R"("N":{"type":"const","value":4},"X":{"type":"var"})"));
   EXPECT_HAS(remarks(Severity::warning), "axes.X: no input has this axis");
   EXPECT_HAS(remarks(Severity::note), "d has no workload");
 }

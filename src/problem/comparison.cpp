@@ -369,7 +369,7 @@ class Comparer {
       }
       if (!limits_->calibrated) {
         result_.note =
-            fmt::format("the limits for {} are computed, not confirmed by measurements", to_string(output_.dtype));
+            fmt::format("the limits for {} are computed, not calibrated by measurements", to_string(output_.dtype));
       }
     }
     if (!failures.empty()) {

@@ -118,7 +118,8 @@ struct AttentionOperands {
   AttentionInputs inputs;
   std::optional<AttentionGradientInputs> gradient;  ///< of a backward pass
   Output output = Output::o;
-  std::optional<AttentionDescales> descales;  ///< of a forward pass in e4m3; the shape has their products
+  /// Of a forward pass in e4m3; the shape has their products.
+  std::optional<AttentionDescales> descales = std::nullopt;
 };
 
 struct CompareOptions {

@@ -95,7 +95,8 @@ class GemmDiagnosis {
 
   /// What the sample would be if the operands named were read through `swizzle` on one side only.
   double misread_error2(const Swizzle& swizzle, bool a_misread, bool b_misread) const {
-    const std::int64_t piece = 128 / std::max(8, bits_of(failure_.a.dtype()));  // elements in 16 bytes
+    // Elements in 16 bytes. Wider operands than those of 16 bits are such operands widened.
+    const std::int64_t piece = bits_of(failure_.a.dtype()) == 8 ? 16 : 8;
     const std::int64_t span = swizzle.pieces * piece;
     double difference2 = 0;
     // A quarter of the sample suffices: chance agreement over 36 elements is out of the question.

@@ -10,20 +10,21 @@
 
 namespace ptxbench::problem {
 
+/// Inputs of one fp32 element each: what Q, K and V are multiplied by, and a factor on the second product.
+struct DescaleInputs {
+  std::size_t q = 0, k = 0, v = 0, o = 0;
+};
+
 /// Multi-head attention: which tensors and axes play the parts. Forward: Q, K, V to O and LSE. Backward: Q, K, V, O, dO
 /// and L, the forward pass's LSE, to dQ, dK and dV.
 struct AttentionRoles {
-  /// Inputs of one fp32 element each: what Q, K and V are multiplied by, and a factor on the second product.
-  struct Descales {
-    std::size_t q = 0, k = 0, v = 0, o = 0;
-  };
   bool backward = false;
   bool causal = false;
   std::size_t q = 0, k = 0, v = 0;            ///< inputs
   std::size_t o = 0, lse = 0;                 ///< outputs of the forward pass, inputs of the backward pass
   std::size_t d_o = 0;                        ///< input of the backward pass
   std::size_t dq = 0, dk = 0, dv = 0;         ///< outputs of the backward pass
-  std::optional<Descales> descales;           ///< of the forward pass in e4m3
+  std::optional<DescaleInputs> descales;      ///< of the forward pass in e4m3
   std::string batch, heads, sequence, depth;  ///< axis names
 };
 

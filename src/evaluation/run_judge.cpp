@@ -263,8 +263,9 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
       return times;
     }
     for (const problem::Tensor& output : observation.outputs) {
-      if (problem::bits_of(output.dtype) < 16) {
-        unknown("sampling needs outputs of at least 16-bit elements; use --full or --axis");
+      if (!problem::has_poison(output.dtype)) {
+        unknown(fmt::format("what sampled clusters wrote cannot be told in outputs of type {}; use --full or --axis",
+                            problem::to_string(output.dtype)));
         return times;
       }
       auto written = written_tiles(output);

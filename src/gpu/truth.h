@@ -27,8 +27,8 @@ int32_t ptxbench_truth_widen(double* out, const void* in, int32_t type, int64_t 
 int32_t ptxbench_truth_gather(double* out, const double* in, const int32_t* index, int64_t rows, int64_t columns,
                               void* stream);
 
-/// c[i * c_row + j] = factor * sum over l of a[i * a_row + l * a_column] * b[j * b_row + l * b_column], in fp64, rounded
-/// to fp32 once.
+/// c[i * c_row + j] = factor * sum over l of a[i * a_row + l * a_column] * b[j * b_row + l * b_column], in fp64,
+/// rounded to fp32 once.
 int32_t ptxbench_truth_product(float* c, int64_t c_row, const double* a, int64_t a_row, int64_t a_column,
                                const double* b, int64_t b_row, int64_t b_column, int64_t m, int64_t n, int64_t k,
                                double factor, void* stream);
@@ -42,13 +42,13 @@ struct PtxbenchTruthHead {
   double o_factor;  ///< of the output
 };
 
-/// o and lse (natural logarithm; `lse_row` apart). A row that sees no key gets zeros and minus infinity. `scratch` holds
-/// queries * keys doubles.
+/// o and lse (natural logarithm; `lse_row` apart). A row that sees no key gets zeros and minus infinity. `scratch`
+/// holds queries * keys doubles.
 int32_t ptxbench_truth_attention(const PtxbenchTruthHead* head, const double* q, const double* k, const double* v,
                                  float* o, float* lse, int64_t lse_row, double* scratch, void* stream);
 
-/// The gradients by the formula on these very numbers: P = exp(scale q k^T - lse), whatever made o and lse. All rows are
-/// adjacent. `scratch` holds 2 * queries * keys + queries doubles.
+/// The gradients by the formula on these very numbers: P = exp(scale q k^T - lse), whatever made o and lse. All rows
+/// are adjacent. `scratch` holds 2 * queries * keys + queries doubles.
 int32_t ptxbench_truth_attention_backward(const PtxbenchTruthHead* head, const double* q, const double* k,
                                           const double* v, const double* o, const double* d_o, const double* lse,
                                           float* dq, float* dk, float* dv, double* scratch, void* stream);

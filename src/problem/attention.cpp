@@ -1,6 +1,9 @@
 #include "problem/attention.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "problem/fp8_attention.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -14,6 +17,15 @@ std::optional<std::size_t> find_tensor(const std::vector<TensorSpec>& specs, std
 
 bool is_wide_float(Dtype dtype) {
   return dtype == Dtype::bfloat16 || dtype == Dtype::float16 || dtype == Dtype::float32;
+}
+
+/// A tensor of one fp32 element, whatever its rank.
+bool is_one_float(const Definition& definition, const TensorSpec& spec) {
+  return spec.dtype == Dtype::float32 && spec.shape && !spec.shape->empty() &&
+         std::all_of(spec.shape->begin(), spec.shape->end(), [&](const std::string& name) {
+           const Axis* axis = definition.find_axis(name);
+           return axis != nullptr && axis->constant == 1;
+         });
 }
 
 /// The rows (of the matrix of B*H*S) that tiles of output `index` need.
@@ -41,7 +53,11 @@ std::optional<AttentionRoles> attention_roles(const Definition& definition) {
   AttentionRoles roles;
   roles.backward = find_tensor(definition.inputs, "dO").has_value();
   roles.causal = definition.has_tag("mask:causal") || definition.name.ends_with("_causal");
-  if (definition.inputs.size() != (roles.backward ? 6 : 3) || definition.outputs.size() != (roles.backward ? 3 : 2)) {
+  const bool scaled = !roles.backward && definition.inputs.size() == 7;
+  if (definition.inputs.size() != (roles.backward ? 6
+                                   : scaled       ? 7
+                                                  : 3) ||
+      definition.outputs.size() != (roles.backward ? 3 : 2)) {
     return std::nullopt;
   }
   // The first tensor's axes are everybody's.
@@ -54,7 +70,7 @@ std::optional<AttentionRoles> attention_roles(const Definition& definition) {
     if (!spec.shape) return false;
     if (axes == nullptr) axes = &*spec.shape;
     if (is_lse) return spec.dtype == Dtype::float32 && *spec.shape == std::vector(axes->begin(), axes->begin() + 3);
-    return is_wide_float(spec.dtype) && *spec.shape == *axes;
+    return (scaled ? spec.dtype == Dtype::float8_e4m3fn : is_wide_float(spec.dtype)) && *spec.shape == *axes;
   };
   const auto& in = definition.inputs;
   const auto& out = definition.outputs;
@@ -65,6 +81,19 @@ std::optional<AttentionRoles> attention_roles(const Definition& definition) {
                                          take(out, "dK", roles.dk, false) && take(out, "dV", roles.dv, false)
                                    : take(out, "O", roles.o, false) && take(out, "LSE", roles.lse, true);
   if (!rest) return std::nullopt;
+  if (scaled) {
+    roles.descales.emplace();
+    const auto take_factor = [&](std::string_view name, std::size_t& role) {
+      const auto index = find_tensor(in, name);
+      if (index) role = *index;
+      return index && is_one_float(definition, in[*index]);
+    };
+    if (!take_factor("descale_q", roles.descales->q) || !take_factor("descale_k", roles.descales->k) ||
+        !take_factor("descale_v", roles.descales->v) ||
+        (!take_factor("descale_s", roles.descales->o) && !take_factor("scale_o", roles.descales->o))) {
+      return std::nullopt;
+    }
+  }
   roles.batch = (*axes)[0];
   roles.heads = (*axes)[1];
   roles.sequence = (*axes)[2];
@@ -75,6 +104,26 @@ std::optional<AttentionRoles> attention_roles(const Definition& definition) {
 AttentionShape attention_shape(const Problem& problem, const AttentionRoles& roles) {
   const auto extent = [&](const std::string& axis) { return problem.axes.at(axis); };
   return {extent(roles.batch) * extent(roles.heads), extent(roles.sequence), extent(roles.depth), roles.causal};
+}
+
+std::optional<AttentionDescales> attention_descales(const TruthRequest& request, const AttentionRoles& roles) {
+  if (!roles.descales) return std::nullopt;
+  const auto value = [&](std::size_t input) {
+    float factor = 0;
+    rows_of(request, input).read(0, 0, 1, &factor);
+    return factor;
+  };
+  return AttentionDescales{value(roles.descales->q), value(roles.descales->k), value(roles.descales->v),
+                           value(roles.descales->o)};
+}
+
+AttentionShape attention_shape(const TruthRequest& request, const AttentionRoles& roles) {
+  AttentionShape shape = attention_shape(request.problem, roles);
+  if (const auto descales = attention_descales(request, roles)) {
+    shape.score_factor = descales->of_scores();
+    shape.output_factor = descales->of_output();
+  }
+  return shape;
 }
 
 AttentionInputs attention_inputs(const TruthRequest& request, const AttentionRoles& roles) {
@@ -88,7 +137,7 @@ AttentionGradientInputs attention_gradient_inputs(const TruthRequest& request, c
 
 Result<Truth> attention_reference(const TruthRequest& request) {
   const AttentionRoles roles = *attention_roles(request.problem.definition);
-  const AttentionShape shape = attention_shape(request.problem, roles);
+  const AttentionShape shape = attention_shape(request, roles);
   auto outputs = make_truth_tensors(request.problem);
   if (!outputs) return tl::unexpected(outputs.error());
   Truth truth;
@@ -121,8 +170,8 @@ std::optional<AttentionOperands> attention_operands(const TruthRequest& request,
   using Output = AttentionOperands::Output;
   const auto roles = attention_roles(request.problem.definition);
   if (!roles) return std::nullopt;
-  AttentionOperands operands{attention_shape(request.problem, *roles), attention_inputs(request, *roles), std::nullopt,
-                             Output::o};
+  AttentionOperands operands{attention_shape(request, *roles), attention_inputs(request, *roles), std::nullopt,
+                             Output::o, attention_descales(request, *roles)};
   if (roles->backward) {
     operands.gradient = attention_gradient_inputs(request, *roles);
     operands.output = output == roles->dq ? Output::dq : output == roles->dk ? Output::dk : Output::dv;
@@ -165,6 +214,7 @@ std::optional<double> multiply_adds(const Problem& problem) {
 
 std::optional<Limits> limits_of(const Definition& definition, std::size_t output) {
   const AttentionRoles roles = *attention_roles(definition);
+  if (roles.descales) return output == roles.lse ? fp8_log_sum_limits() : fp8_attention_limits();
   if (!roles.backward && output == roles.lse) return log_sum_limits();
   auto limits = limits_for("attention", definition.outputs[output].dtype);
   if (roles.backward && limits) *limits = gradient_limits(*limits);
@@ -173,15 +223,34 @@ std::optional<Limits> limits_of(const Definition& definition, std::size_t output
 
 bool derived_input(const Definition& definition, std::size_t input) {
   const AttentionRoles roles = *attention_roles(definition);
+  if (roles.descales) {
+    const auto& [q, k, v, o] = *roles.descales;
+    return input == q || input == k || input == v || input == o;
+  }
   return roles.backward && (input == roles.o || input == roles.lse);
 }
 
-/// O and L are the forward pass's results, O rounded to its type.
+/// O and L are the forward pass's results, O rounded to its type. Descales are made by attention_descales.
 Result<void> derive(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) {
   const AttentionRoles roles = *attention_roles(problem.definition);
   const auto derived = [&](std::size_t input) {
     return std::holds_alternative<DerivedInput>(source_of(problem, input));
   };
+  if (roles.descales) {
+    const AttentionDescales values =
+        attention_descales(inputs[roles.q], inputs[roles.k], inputs[roles.v], options.seed);
+    for (const auto& [input, value] : {std::pair{roles.descales->q, values.q},
+                                       {roles.descales->k, values.k},
+                                       {roles.descales->v, values.v},
+                                       {roles.descales->o, values.o}}) {
+      if (!derived(input)) continue;
+      auto made = Tensor::create(problem.definition.inputs[input].name, Dtype::float32, problem.input_shapes[input]);
+      if (!made) return tl::unexpected(made.error());
+      made->as<float>()[0] = value;
+      inputs[input] = std::move(*made);
+    }
+    return {};
+  }
   if (!roles.backward || (!derived(roles.o) && !derived(roles.lse))) return {};
   TruthRequest request = request_for(problem, inputs);
   request.threads = options.threads;

@@ -265,7 +265,9 @@ void forward_part(const AttentionShape& shape, const AttentionInputs& inputs, co
   for (std::int64_t i = 0; i < rows; ++i) {
     const auto at = static_cast<std::size_t>(i);
     float* to = o + (head + part.begin + i) * depth;
-    for (std::int64_t d = 0; d < depth; ++d) to[d] = static_cast<float>(sums.row(i)[d] / total[at]);
+    for (std::int64_t d = 0; d < depth; ++d) {
+      to[d] = static_cast<float>(sums.row(i)[d] / total[at] * shape.output_factor);
+    }
     lse[head + part.begin + i] = static_cast<float>(static_cast<double>(maximum[at]) * kLn2 + std::log(total[at]));
   }
 }
@@ -411,7 +413,7 @@ double dot(const double* a, const double* b, std::int64_t count) {
 
 }  // namespace
 
-double AttentionShape::scale() const { return 1.0 / std::sqrt(static_cast<double>(depth)); }
+double AttentionShape::scale() const { return score_factor / std::sqrt(static_cast<double>(depth)); }
 
 void attention_forward(const AttentionShape& shape, const AttentionInputs& inputs, std::span<const RowRange> rows,
                        float* o, float* lse, int threads) {
@@ -455,7 +457,7 @@ void attention_forward_fp64(const AttentionShape& shape, const AttentionInputs& 
         sum += weight;
         for (std::int64_t d = 0; d < shape.depth; ++d) to[d] += weight * v.row(j)[d];
       }
-      for (std::int64_t d = 0; d < shape.depth; ++d) to[d] /= sum;
+      for (std::int64_t d = 0; d < shape.depth; ++d) to[d] *= shape.output_factor / sum;
       lse[first + i] = top + std::log(sum);
     }
   });

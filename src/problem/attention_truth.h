@@ -5,7 +5,8 @@
 
 #include "problem/gemm_truth.h"
 
-// Attention on the CPU: softmax(scale Q K^T) V with the scale 1/sqrt(D), row by row, and its derivatives. All tensors
+// Attention on the CPU: softmax(scale Q K^T) V, row by row, and its derivatives. The scale is 1/sqrt(D), and times a
+// factor where Q and K have descales. All tensors
 // are BHSD, seen as matrices of B*H*S rows; LSE is a matrix of B*H rows of S.
 
 namespace ptxbench::problem {
@@ -15,9 +16,19 @@ struct AttentionShape {
   std::int64_t sequence = 0;  ///< S: queries and keys of a head
   std::int64_t depth = 0;     ///< D
   bool causal = false;        ///< query i sees keys 0 to i only
+  double score_factor = 1;    ///< on Q K^T, beside 1 / sqrt(D): the descales of Q and K
+  double output_factor = 1;   ///< on O of the forward pass: the descales of the second product
 
   std::int64_t rows() const { return heads * sequence; }
-  double scale() const;  ///< 1 / sqrt(D)
+  double scale() const;  ///< score_factor / sqrt(D)
+};
+
+/// What Q, K and V in e4m3 are multiplied by, and O beside that of V before it is rounded.
+struct AttentionDescales {
+  float q = 1, k = 1, v = 1, o = 1;
+
+  double of_scores() const { return static_cast<double>(q) * static_cast<double>(k); }
+  double of_output() const { return static_cast<double>(v) * static_cast<double>(o); }
 };
 
 /// Rows [begin, end) of the matrix of B*H*S rows; they may lie in several heads.

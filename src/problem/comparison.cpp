@@ -24,6 +24,7 @@ constexpr std::uint64_t kPoison64 = 0xa5a5a5a5a5a5a5a5;
 struct Segment {
   std::int64_t row = 0, column_begin = 0, column_end = 0;
   double error2 = 0, truth2 = 0, product = 0;
+  double rounded = 0;  ///< the rounded truth with the truth, for the gain of 8-bit types
 };
 
 /// Consecutive segments of one tile, at most 64: the block of the rule and the unit of parallel work.
@@ -33,7 +34,7 @@ struct Block {
 
 struct Counts {
   std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, compat_bad = 0;
-  double worst_element = 0, max_absolute = 0, compat_absolute = 0, compat_relative = 0;
+  double worst_element = 0, max_absolute = 0, max_excess = 0, compat_absolute = 0, compat_relative = 0;
   std::optional<ElementError> worst_at, first_wrong;
 };
 
@@ -86,6 +87,10 @@ class Comparer {
     result_.unknown = output_.count - result_.known;
   }
 
+  /// Whether rounding alone moves the gain by more than its limit. It is then related to what the rounded truth shows,
+  /// and rows count alike, since a few large ones would not average the roundings out.
+  bool is_coarse() const { return is_float(output_.dtype) && bits_of(output_.dtype) <= 8; }
+
   std::uint64_t index(std::int64_t row, std::int64_t column) const {
     return static_cast<std::uint64_t>(row * result_.columns + column);
   }
@@ -104,7 +109,8 @@ class Comparer {
         Segment& segment = segments_[s];
         widen(segment, values);
         const float* truth = truth_.data() + index(segment.row, segment.column_begin);
-        double error2 = 0, truth2 = 0, product = 0;
+        double error2 = 0, truth2 = 0, product = 0, rounded = 0;
+        const bool coarse = is_coarse();
         for (std::size_t i = 0; i < values.size(); ++i) {
           const double t = static_cast<double>(truth[i]);
           const double y = std::isfinite(values[i]) ? static_cast<double>(values[i]) : 0.0;
@@ -112,10 +118,12 @@ class Comparer {
           error2 += (y - t) * (y - t);
           truth2 += t * t;
           product += y * t;
+          if (coarse) rounded += static_cast<double>(rounded_to(output_.dtype, truth[i])) * t;
         }
         segment.error2 = error2;
         segment.truth2 = truth2;
         segment.product = product;
+        segment.rounded = rounded;
       }
     });
   }
@@ -135,6 +143,17 @@ class Comparer {
     result_.tensor_l2 = ratio(error2, granted2(truth2, tensor_noise2, Part::tensor));
     result_.gain = truth2 > 0 ? product / truth2 : 1.0;
     const auto floor2 = [&](double count) { return count * kNormFloor * kNormFloor * rms_ * rms_; };
+    if (is_coarse()) {
+      double mine = 0, rounded = 0;
+      for (const Segment& segment : segments_) {
+        const double norm2 =
+            std::max(segment.truth2, floor2(static_cast<double>(segment.column_end - segment.column_begin)));
+        if (norm2 == 0) continue;
+        mine += segment.product / norm2;
+        rounded += segment.rounded / norm2;
+      }
+      result_.gain = rounded > 0 ? mine / rounded : 1.0;
+    }
     for (const Block& block : blocks_) {
       double block_error2 = 0, block_truth2 = 0, block_noise2 = 0, count = 0;
       for (std::size_t s = block.first; s < block.last; ++s) {
@@ -199,7 +218,8 @@ class Comparer {
     std::vector<Cell> cells(static_cast<std::size_t>(across * down));
     Counts total;
     std::mutex mutex;
-    const double roundoff = unit_roundoff(output_.dtype);
+    const double roundoff = unit_roundoff(output_.dtype) * (limits_ ? limits_->roundings : 1);
+    const double share = limits_ ? limits_->absolute_share : 0;
     const bool absolute = limits_ && limits_->absolute_max;
     const double limit = limits_ && !absolute ? limits_->element : INFINITY;
     const double absolute_limit = absolute ? *limits_->absolute_max : INFINITY;
@@ -234,7 +254,9 @@ class Comparer {
             }
           } else if (std::isfinite(t)) {
             const double error = std::fabs(static_cast<double>(y) - static_cast<double>(t));
+            const double beyond_share = error - share * std::fabs(static_cast<double>(t));
             counts.max_absolute = std::max(counts.max_absolute, error);
+            counts.max_excess = std::max(counts.max_excess, beyond_share);
             double excess = error - roundoff * std::fabs(static_cast<double>(t));
             excess = excess <= 0 ? 0 : row_rms > 0 ? excess / row_rms : INFINITY;
             if (excess > counts.worst_element) {
@@ -242,7 +264,7 @@ class Comparer {
               counts.worst_at = {segment.row, column, static_cast<double>(t), static_cast<double>(y)};
             }
             const bool bad = error > 0 && compat(t, y, counts);
-            wrong = by_reference() ? bad : excess > limit || error > absolute_limit;
+            wrong = by_reference() ? bad : excess > limit || beyond_share > absolute_limit;
           } else if (std::isnan(t) != std::isnan(y) || (std::isinf(t) && t != y)) {
             wrong = true;
             ++counts.infinite;
@@ -272,6 +294,7 @@ class Comparer {
     result_.worst_element = total.worst_element;
     result_.worst_element_at = total.worst_at;
     result_.max_absolute_error = total.max_absolute;
+    max_excess_ = total.max_excess;
     result_.first_wrong = total.first_wrong;
     result_.compat.bad_elements = total.compat_bad;
     result_.compat.max_absolute_error = total.compat_absolute;
@@ -310,6 +333,7 @@ class Comparer {
     into.infinite += from.infinite;
     into.compat_bad += from.compat_bad;
     into.max_absolute = std::max(into.max_absolute, from.max_absolute);
+    into.max_excess = std::max(into.max_excess, from.max_excess);
     into.compat_absolute = std::max(into.compat_absolute, from.compat_absolute);
     into.compat_relative = std::max(into.compat_relative, from.compat_relative);
     // Ties go to the first element, so that the result does not depend on the order of threads.
@@ -332,7 +356,11 @@ class Comparer {
       // Written so that NaN fails.
       if (!(value <= limit)) broken.push_back(fmt::format("{} {:.4g}, limit {:.4g}", what, value, limit));
     };
-    if (limits_->absolute_max) check("largest absolute error", result_.max_absolute_error, *limits_->absolute_max);
+    if (limits_->absolute_max) {
+      check(limits_->absolute_share > 0 ? "largest absolute error, less its share of the value,"
+                                        : "largest absolute error",
+            max_excess_, *limits_->absolute_max);
+    }
     if (limits_->absolute_rms) {
       check("root mean square of the absolute error", result_.rms_absolute_error, *limits_->absolute_rms);
     }
@@ -352,7 +380,8 @@ class Comparer {
     if (result_.infinite > 0) failures.push_back(fmt::format("{} elements are infinite", result_.infinite));
     if (limits_) result_.absolute = limits_->absolute_max || limits_->absolute_rms;
     if (limits_ && !limits_->calibrated) {
-      result_.note = fmt::format("the limits for {} are scaled, not calibrated", to_string(output_.dtype));
+      result_.note =
+          fmt::format("the limits for {} are computed, not calibrated by measurements", to_string(output_.dtype));
     }
     result_.rule = options_.tolerance;
     auto broken = broken_limits();
@@ -388,7 +417,7 @@ class Comparer {
   TensorComparison& result_;
   std::vector<Segment> segments_;
   std::vector<Block> blocks_;
-  double rms_ = 0;
+  double rms_ = 0, max_excess_ = 0;
 };
 
 std::uint64_t poison_of(Dtype dtype) {
@@ -454,9 +483,15 @@ void fill_poison(Tensor& tensor) {
   for (std::uint64_t at = 0; at + size <= bytes; at += size) std::memcpy(out + at, &poison, size);
 }
 
+bool has_poison(Dtype dtype) {
+  // The conversions to 8-bit floats give the NaN 0x7f, never 0xff; integers of 8 bits and pairs of 4-bit floats may
+  // well be 0xff.
+  return bits_of(dtype) >= 16 || dtype == Dtype::float8_e4m3fn || dtype == Dtype::float8_e5m2;
+}
+
 bool is_poison(const Tensor& tensor, std::uint64_t index) {
+  if (!has_poison(tensor.dtype)) return false;
   const auto size = static_cast<std::size_t>(bits_of(tensor.dtype) / 8);
-  if (size < 2) return false;
   std::uint64_t bits = 0;
   std::memcpy(&bits, tensor.storage.data() + index * size, size);
   return bits == poison_of(tensor.dtype);

@@ -24,8 +24,8 @@ struct Limits {
   double tensor_l2 = 0;    ///< ||y - t|| / ||t||
   double block_l2 = 0;     ///< the same over the worst block of 64 rows
   double row_l2 = 0;       ///< the same over the worst row
-  double element = 0;      ///< (|y - t| - unit_roundoff |t|) / row rms, worst element
-  double gain = 0;         ///< |<y,t>/<t,t> - 1|
+  double element = 0;      ///< (|y - t| - roundings * unit_roundoff |t|) / row rms, worst element
+  double gain = 0;         ///< |<y,t>/<r,t> - 1|, r being t rounded to the type where that has 8 bits or fewer, else t
   bool calibrated = true;  ///< false: scaled from another type, not yet confirmed by measurements
   /// What rounding the terms of a sum may cost, in multiples of its expected size, where that is more than the limits
   /// above grant: the norm of the error of the tensor and of a block, of a row, and one element. Such a row or element
@@ -34,6 +34,8 @@ struct Limits {
   /// Where given, the tensor is judged by these and by none of the above: |y - t| of the worst element, and its root
   /// mean square.
   std::optional<double> absolute_max = std::nullopt, absolute_rms = std::nullopt;
+  double absolute_share = 0;  ///< of |t|, granted to an element beside absolute_max
+  double roundings = 1;       ///< how many of the type's roundings of |t| are granted to an element before `element`
 };
 
 /// Limits for the logarithms of row sums that attention returns, whose size says nothing about their error.
@@ -123,6 +125,8 @@ struct AttentionOperands {
   AttentionInputs inputs;
   std::optional<AttentionGradientInputs> gradient;  ///< of a backward pass
   Output output = Output::o;
+  /// Of a forward pass in e4m3; the shape has their products.
+  std::optional<AttentionDescales> descales = std::nullopt;
 };
 
 struct CompareOptions {
@@ -149,8 +153,9 @@ TensorComparison compare(const Tensor& output, std::span<const float> truth, con
 
 // Poison: what outputs hold before the candidate runs. For floating types a NaN with an unlikely payload.
 void fill_poison(Tensor& tensor);
-/// Whether element `index` still holds the poison of its type. Types whose poison is a likely value (8 bits and fewer)
-/// always say no.
+/// Whether the type has a poison that is an unlikely value: all but integers of 8 bits, bool and float4.
+bool has_poison(Dtype dtype);
+/// Whether element `index` still holds the poison of its type; no for types without.
 bool is_poison(const Tensor& tensor, std::uint64_t index);
 
 /// A few lines for the model and for people: verdict, broken limits, first wrong element, where the errors are, and the

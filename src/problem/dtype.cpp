@@ -151,16 +151,36 @@ std::uint16_t to_float16(float value) {
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-float from_e4m3(std::uint8_t bits) {
+namespace {
+
+float widen_e4m3(std::uint8_t bits) {
   const std::uint32_t magnitude = bits & 0x7fu;
   const float value = magnitude == 0x7f ? std::numeric_limits<float>::quiet_NaN() : widen(kE4m3, magnitude);
   return (bits & 0x80u) != 0 ? -value : value;
 }
 
+}  // namespace
+
+float from_e4m3(std::uint8_t bits) {
+  // Hundreds of millions of them are widened for one problem.
+  static const std::array<float, 256> kValues = [] {
+    std::array<float, 256> values{};
+    for (unsigned i = 0; i < 256; ++i) values[i] = widen_e4m3(static_cast<std::uint8_t>(i));
+    return values;
+  }();
+  return kValues[bits];
+}
+
 std::uint8_t to_e4m3(float value) {
-  const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80u : 0u);
-  if (std::isnan(value)) return static_cast<std::uint8_t>(sign | 0x7fu);
-  return static_cast<std::uint8_t>(sign | narrow(kE4m3, std::fabs(value)));
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 24) & 0x80u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint8_t>(sign | 0x7fu);
+  // Below 2^-6 all values are multiples of 2^-9, which adding 2^14 rounds to; above, four bits of significand remain.
+  const std::uint32_t rounded =
+      magnitude < 0x3c800000u ? std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) - 0x46800000u
+                              : ((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20) - (120u << 3);
+  return static_cast<std::uint8_t>(sign | std::min(rounded, kE4m3.largest));
 }
 
 float from_e5m2(std::uint8_t bits) {

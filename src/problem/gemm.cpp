@@ -1,5 +1,7 @@
 #include "problem/gemm.h"
 
+#include "problem/fp8_gemm.h"
+
 namespace ptxbench::problem {
 namespace {
 
@@ -51,7 +53,7 @@ std::optional<GemmRoles> gemm_roles(const Definition& definition) {
 
 std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request) {
   const auto roles = gemm_roles(request.problem.definition);
-  if (!roles) return std::nullopt;
+  if (!roles) return fp8_gemm_operands(request);
   return std::pair{rows_of(request, roles->a), rows_of(request, roles->b)};
 }
 

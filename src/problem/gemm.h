@@ -18,7 +18,7 @@ struct GemmRoles {
 /// Recognised by structure, not by name: op_type "gemm", two matrix inputs and one matrix output of floating type.
 std::optional<GemmRoles> gemm_roles(const Definition& definition);
 
-/// The operands of a GEMM for diagnosis; nothing for other problems.
+/// The operands of a GEMM for diagnosis, with their scale factors where it has such; nothing for other problems.
 std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request);
 
 extern const Operation kGemm;

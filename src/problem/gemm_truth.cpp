@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "problem/aligned_floats.h"
@@ -101,8 +102,23 @@ std::vector<Tile> split(std::span<const Tile> tiles, int threads) {
 
 }  // namespace
 
+MatrixRows MatrixRows::scaled(std::shared_ptr<const BlockScales> scales) const {
+  MatrixRows copy = *this;
+  copy.scales_ = std::move(scales);
+  return copy;
+}
+
 void MatrixRows::read(std::int64_t row, std::int64_t first, std::int64_t count, float* out) const {
-  const auto element = static_cast<std::uint64_t>(row * columns_ + first);
+  read_unscaled(static_cast<std::uint64_t>(row * columns_ + first), count, out);
+  if (scales_ == nullptr) return;
+  for (std::int64_t column = first; column < first + count;) {
+    const std::int64_t end = std::min(first + count, (column / scales_->columns + 1) * scales_->columns);
+    const float factor = scales_->at(row, column);
+    for (; column < end; ++column) out[column - first] *= factor;
+  }
+}
+
+void MatrixRows::read_unscaled(std::uint64_t element, std::int64_t count, float* out) const {
   if (data_ != nullptr) return to_float(dtype_, data_, element, static_cast<std::uint64_t>(count), out);
   // One aligned run of 256 elements is what the generator makes at once.
   alignas(64) std::byte raw[kChain * sizeof(std::int64_t)];

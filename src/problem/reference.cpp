@@ -1,12 +1,13 @@
 #include "problem/reference.h"
 
 #include "problem/attention.h"
+#include "problem/fp8_gemm.h"
 #include "problem/gemm.h"
 
 namespace ptxbench::problem {
 
 const Operation* find_operation(const Definition& definition) {
-  for (const Operation* operation : {&kGemm, &kAttention}) {
+  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention}) {
     if (operation->recognises(definition)) return operation;
   }
   return nullptr;

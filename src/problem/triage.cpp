@@ -12,14 +12,18 @@
 namespace ptxbench::problem {
 namespace {
 
-/// Relative difference below which two pieces count as the same numbers, whatever rounding they went through.
+/// Relative difference below which two pieces count as the same numbers, whatever rounding they went through (16 bits).
 constexpr double kSame = 0.02;
 
 class Diagnosis {
  public:
   Diagnosis(const Tensor& output, std::span<const float> truth, const TensorComparison& result,
             const CompareOptions& options)
-      : output_(output), truth_(truth), result_(result), options_(options) {}
+      : output_(output),
+        truth_(truth),
+        result_(result),
+        options_(options),
+        slack_(is_float(output.dtype) && bits_of(output.dtype) <= 8 ? 5 : 1) {}
 
   std::vector<Hypothesis> run() {
     examine();
@@ -42,6 +46,8 @@ class Diagnosis {
       }
       // Its values are no products: only what the formula says can explain them.
       if (result_.absolute) return;
+      // A factor known by name says more than how large it is.
+      if (!found_.empty() && found_.back().pattern == "descale") return;
     }
     scale();
     transposed();
@@ -80,6 +86,7 @@ class Diagnosis {
   /// Sum of squared differences between the output at places and the truth at other places, over the truth's squares.
   class Match {
    public:
+    explicit Match(double slack) : tolerance_(kSame * slack) {}
     void add(float y, float t) {
       if (!std::isfinite(y)) {
         difference2_ = INFINITY;
@@ -89,10 +96,10 @@ class Diagnosis {
       difference2_ += d * d;
       truth2_ += static_cast<double>(t) * static_cast<double>(t);
     }
-    bool same() const { return truth2_ > 0 && difference2_ < kSame * kSame * truth2_; }
+    bool same() const { return truth2_ > 0 && difference2_ < tolerance_ * tolerance_ * truth2_; }
 
    private:
-    double difference2_ = 0, truth2_ = 0;
+    double tolerance_, difference2_ = 0, truth2_ = 0;
   };
 
   /// Up to `limit` wrong cells, spread over the list.
@@ -108,7 +115,7 @@ class Diagnosis {
   bool wrong(std::int64_t row, std::int64_t column) const {
     const double t = static_cast<double>(truth(row, column));
     const double y = static_cast<double>(value(row, column));
-    return !(std::fabs(y - t) <= 0.05 * std::fabs(t) + 0.02 * typical());
+    return !(std::fabs(y - t) <= slack_ * (0.05 * std::fabs(t) + 0.02 * typical()));
   }
 
   double typical() const {
@@ -292,9 +299,10 @@ class Diagnosis {
         if (count < 8 || tt == 0 || !std::isfinite(yy)) continue;
         const double gain = yt / tt;
         const double rest = yy / tt - gain * gain;
-        if (std::fabs(gain - 1) < 0.01 && rest < 1e-4) continue;  // this one is right
+        const double most_rest = 1e-4 * slack_ * slack_;
+        if (std::fabs(gain - 1) < 0.01 && rest < most_rest) continue;  // this one is right
         ++tested;
-        if (std::fabs(gain) > 1e-3 && rest < 1e-4 * gain * gain) found.push_back({line, gain});
+        if (std::fabs(gain) > 1e-3 && rest < most_rest * gain * gain) found.push_back({line, gain});
       }
     }
     if (found.size() < 3 || 10 * found.size() < 9 * static_cast<std::size_t>(tested)) return false;
@@ -302,7 +310,7 @@ class Diagnosis {
                                                    [](const Factor& a, const Factor& b) { return a.gain < b.gain; });
     const double confidence = 0.98 * static_cast<double>(found.size()) / tested;
     const char* what = by_row ? "row" : "column";
-    if (most->gain - least->gain < 0.02 * std::fabs(most->gain)) {
+    if (most->gain - least->gain < slack_ * 0.02 * std::fabs(most->gain)) {
       add("constant_scale", confidence,
           fmt::format("the wrong {}s are {:.4g} times the right values: a wrong scale factor in a part of the output",
                       what, found.front().gain));
@@ -368,12 +376,12 @@ class Diagnosis {
         const float expected = truth(row, column);
         // A single element decides most of the time.
         if (std::fabs(corner - expected) >
-            static_cast<float>(0.02 * std::fabs(static_cast<double>(expected)) + 0.02 * typical())) {
+            static_cast<float>(slack_ * (0.02 * std::fabs(static_cast<double>(expected)) + 0.02 * typical()))) {
           continue;
         }
         const Tile source{row, row + size, column, column + size};
         if ((row == tile.row_begin && column == tile.column_begin) || !is_known(source)) continue;
-        Match copied, right;
+        Match copied(slack_), right(slack_);
         for (std::int64_t i = 0; i < size; ++i) {
           for (std::int64_t j = 0; j < size; j += 3) {
             copied.add(value(tile.row_begin + i, tile.column_begin + j), truth(row + i, column + j));
@@ -389,7 +397,7 @@ class Diagnosis {
 
   void transposed() {
     if (result_.rows == result_.columns && options_.known.empty()) {
-      Match match;
+      Match match(slack_);
       std::int64_t off_diagonal = 0;
       for (std::int64_t i = 0; i < std::min<std::int64_t>(result_.rows, 256); ++i) {
         const std::int64_t row = i * result_.rows / std::min<std::int64_t>(result_.rows, 256);
@@ -410,7 +418,7 @@ class Diagnosis {
         const std::int64_t row0 = cell.row / size * size;
         const std::int64_t column0 = cell.column / size * size;
         if (row0 + size > result_.rows || column0 + size > result_.columns) continue;
-        Match match;
+        Match match(slack_);
         bool known = true;
         for (std::int64_t i = 0; i < size && known; ++i) {
           const std::int64_t j = (i * 5 + 3) % size;
@@ -451,11 +459,11 @@ class Diagnosis {
           // A single element decides most of the time.
           if (source == row || !is_known(source, cell.column) ||
               std::fabs(value(row, cell.column) - truth(source, cell.column)) >
-                  static_cast<float>(0.02 * std::fabs(static_cast<double>(truth(source, cell.column))) +
-                                     0.02 * typical())) {
+                  static_cast<float>(slack_ * (0.02 * std::fabs(static_cast<double>(truth(source, cell.column))) +
+                                               0.02 * typical()))) {
             continue;
           }
-          Match match;
+          Match match(slack_);
           for (std::int64_t j = 0; j < width; ++j)
             match.add(value(row, cell.column + j), truth(source, cell.column + j));
           if (!match.same()) continue;
@@ -483,11 +491,11 @@ class Diagnosis {
         for (std::int64_t source = 0; source < result_.columns; ++source) {
           if (source == column || !is_known(cell.row, source) ||
               std::fabs(value(cell.row, column) - truth(cell.row, source)) >
-                  static_cast<float>(0.02 * std::fabs(static_cast<double>(truth(cell.row, source))) +
-                                     0.02 * typical())) {
+                  static_cast<float>(
+                      slack_ * (0.02 * std::fabs(static_cast<double>(truth(cell.row, source))) + 0.02 * typical()))) {
             continue;
           }
-          Match match;
+          Match match(slack_);
           for (std::int64_t j = 0; j < height; ++j) match.add(value(cell.row + j, column), truth(cell.row + j, source));
           if (!match.same()) continue;
           ++offsets[source - column];
@@ -540,7 +548,7 @@ class Diagnosis {
           for (std::int64_t c = 0; c < chunks && all; ++c) {
             std::int64_t from = -1;
             for (std::int64_t d = 0; d < chunks && from < 0; ++d) {
-              Match match;
+              Match match(slack_);
               for (std::int64_t j = 0; j < chunk; ++j) {
                 match.add(value(row, start + c * chunk + j), truth(row, start + d * chunk + j));
               }
@@ -584,6 +592,7 @@ class Diagnosis {
   const TensorComparison& result_;
   const CompareOptions& options_;
   std::vector<Hypothesis> found_;
+  double slack_;  ///< 8-bit outputs are rounded that much more coarsely than what the tolerances are for
   mutable double typical_ = 0;
 };
 
@@ -624,6 +633,11 @@ std::string_view remedy_for(std::string_view pattern) {
       {"stale_tile",
        "advance the tile index, and let the store of a tile finish before its buffer is filled again and stored"},
       {"softmax_scale", "multiply the scores by 1/sqrt(D) once, and by log2(e) once where the exponential is ex2"},
+      {"descale",
+       "multiply the scores by descale_q and descale_k and O by descale_v and the last factor, each once and in fp32"},
+      {"block_scale",
+       "multiply the sum over each 128 of K by SF_A of its row and SF_B of its column (or 128 columns) for that K, in "
+       "fp32, before it is added up"},
       {"causal_mask", "query i sees keys 0 to i, itself included: check the comparison and the tiles it is applied to"},
       {"missing_keys", "check the trip count of the loop over keys (or queries), where it begins, and its last tile"},
       {"repeated_keys", "start the sums at zero once, and load every tile of keys (or queries) once"},

@@ -17,7 +17,7 @@ constexpr std::int64_t kTiles[] = {64, 128, 32, 16, 256};
 
 /// What a kernel may have done otherwise; the defaults are right.
 struct Assumption {
-  double score_factor = 1;
+  double score_factor = 1, output_factor = 1;
   std::function<bool(std::int64_t query, std::int64_t key)> sees;  ///< empty: the problem's mask
   bool has_row_sum = true;
   double lse_factor = 1;
@@ -97,7 +97,8 @@ class Row {
 
   /// Near enough to the truth to have been computed rightly.
   bool is_right() const {
-    return error_ < (failure_.operands.output == Output::lse ? 0.004 : 0.01 * norm(right_)) && norm(right_) > 0;
+    const double rounding = bits_of(failure_.output.dtype) <= 8 ? 0.08 : 0.01;
+    return error_ < (failure_.operands.output == Output::lse ? 0.004 : rounding * norm(right_)) && norm(right_) > 0;
   }
 
   bool masked_in(std::int64_t query, std::int64_t key) const { return !shape_.causal || key <= query; }
@@ -178,7 +179,7 @@ class Row {
     }
     if (!(total > 0)) return std::nullopt;
     if (!values) return std::vector<double>{top + std::log(total)};
-    for (double& value : sum) value /= total;
+    for (double& value : sum) value *= shape_.output_factor * a.output_factor / total;
     return sum;
   }
 
@@ -217,6 +218,7 @@ class Diagnosis {
     if (rows_.empty()) return {};
     if (failure_.operands.output == Output::lse) logarithm();
     scale();
+    descales();
     mask();
     terms();
     online();
@@ -298,7 +300,7 @@ class Diagnosis {
   }
 
   void scale() {
-    const double scale = shape_.scale();
+    const double scale = 1 / std::sqrt(static_cast<double>(shape_.depth));
     const std::pair<double, const char*> factors[] = {
         {1 / scale, "the scores are not multiplied by 1/sqrt(D)"},
         {scale, "the scores are multiplied by 1/sqrt(D) twice"},
@@ -308,6 +310,35 @@ class Diagnosis {
       Assumption assumption;
       assumption.score_factor = factor;
       test("softmax_scale", text, assumption);
+    }
+  }
+
+  /// The factors that are inputs, left out or applied twice.
+  void descales() {
+    if (!failure_.operands.descales) return;
+    const AttentionDescales& d = *failure_.operands.descales;
+    const double q = static_cast<double>(d.q), k = static_cast<double>(d.k);
+    const double v = static_cast<double>(d.v), o = static_cast<double>(d.o);
+    const std::pair<double, const char*> of_scores[] = {{1 / q, "descale_q does not enter the scores"},
+                                                        {1 / k, "descale_k does not enter the scores"},
+                                                        {1 / (q * k), "the scores are those of Q and K undescaled"},
+                                                        {q, "descale_q enters the scores twice"},
+                                                        {k, "descale_k enters the scores twice"}};
+    for (const auto& [factor, text] : of_scores) {
+      Assumption assumption;
+      assumption.score_factor = factor;
+      test("descale", text, assumption);
+    }
+    if (failure_.operands.output != Output::o) return;
+    const std::pair<double, const char*> of_output[] = {{1 / v, "descale_v does not enter O"},
+                                                        {1 / o, "the output's factor does not enter O"},
+                                                        {1 / (v * o), "neither descale_v nor its own factor enters O"},
+                                                        {v, "descale_v enters O twice"},
+                                                        {o, "the output's factor enters O twice"}};
+    for (const auto& [factor, text] : of_output) {
+      Assumption assumption;
+      assumption.output_factor = factor;
+      test("descale", text, assumption);
     }
   }
 

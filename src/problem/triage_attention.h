@@ -19,7 +19,7 @@ struct AttentionFailure {
 /// of partial sums, the terms of the backward pass, the base of LSE. Each is confirmed by computing rows in fp64 under
 /// the assumption and comparing them with the output.
 ///
-/// Patterns: softmax_scale, causal_mask, missing_keys, repeated_keys, stale_keys, missing_online_rescale,
+/// Patterns: softmax_scale, descale, causal_mask, missing_keys, repeated_keys, stale_keys, missing_online_rescale,
 /// missing_row_sum, lse_base, lse_offset, lse_without_maximum, lse_without_sum.
 std::vector<Hypothesis> diagnose_attention(const AttentionFailure& failure);
 

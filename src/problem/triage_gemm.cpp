@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <string>
 
 namespace ptxbench::problem {
@@ -46,7 +48,8 @@ class GemmDiagnosis {
                                         [](const ErrorCell& a, const ErrorCell& b) { return a.wrong < b.wrong; });
     take(*worst);
     if (a_.index.size() < 4 || b_.index.size() < 4) return {};
-    swizzle();
+    block_scales();
+    if (found_.empty()) swizzle();
     if (found_.empty()) transposed_operand();
     if (found_.empty()) lag();
     if (found_.empty()) partial_scale();
@@ -92,7 +95,8 @@ class GemmDiagnosis {
 
   /// What the sample would be if the operands named were read through `swizzle` on one side only.
   double misread_error2(const Swizzle& swizzle, bool a_misread, bool b_misread) const {
-    const std::int64_t piece = 128 / 16;  // elements in 16 bytes of a 16-bit type
+    // Elements in 16 bytes. Wider operands than those of 16 bits are such operands widened.
+    const std::int64_t piece = bits_of(failure_.a.dtype()) == 8 ? 16 : 8;
     const std::int64_t span = swizzle.pieces * piece;
     double difference2 = 0;
     // A quarter of the sample suffices: chance agreement over 36 elements is out of the question.
@@ -113,6 +117,73 @@ class GemmDiagnosis {
       }
     }
     return difference2;
+  }
+
+  /// Scale factors that are left out, applied twice or taken from another place.
+  void block_scales() {
+    if (failure_.a.scales() == nullptr || failure_.b.scales() == nullptr) return;
+    struct Variant {
+      const char* text;  ///< behind "SF_A" or "SF_B"
+      std::function<float(const BlockScales&, std::int64_t row, std::int64_t column)> factor;
+    };
+    const auto clamped = [](const BlockScales& scales, std::int64_t row, std::int64_t column) {
+      const std::int64_t rows = static_cast<std::int64_t>(scales.factors.size()) / scales.across;
+      return scales.factors[static_cast<std::size_t>(std::clamp<std::int64_t>(row, 0, rows - 1) * scales.across +
+                                                     std::clamp<std::int64_t>(column, 0, scales.across - 1))];
+    };
+    const Variant variants[] = {
+        {" does not enter", [](const BlockScales&, std::int64_t, std::int64_t) { return 1.0f; }},
+        {" enters twice",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t c) { return clamped(s, r, c) * clamped(s, r, c); }},
+        {" is that of the next 128 of K",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t c) { return clamped(s, r, c + 1); }},
+        {" is that of the 128 of K before",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t c) { return clamped(s, r, c - 1); }},
+        {" is that of the first 128 of K throughout",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t) { return clamped(s, r, 0); }},
+        {" is that of the next row or block of rows",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t c) { return clamped(s, r + 1, c); }},
+        {" is that of the row or block of rows before",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t c) { return clamped(s, r - 1, c); }},
+        {" is that of the first of 128 rows",
+         [&](const BlockScales& s, std::int64_t r, std::int64_t c) {
+           return clamped(s, s.rows == 1 ? r / 128 * 128 : r, c);
+         }},
+        {" is read as the transposed matrix", [](const BlockScales& s, std::int64_t r, std::int64_t c) {
+           const std::int64_t rows = static_cast<std::int64_t>(s.factors.size()) / s.across;
+           return s.factors[static_cast<std::size_t>(c * rows + r)];
+         }}};
+    const auto read = [&](const MatrixRows& matrix, const Operand& operand, const Variant& variant) {
+      auto scales = std::make_shared<BlockScales>(*matrix.scales());
+      const std::int64_t rows = static_cast<std::int64_t>(scales->factors.size()) / scales->across;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        for (std::int64_t column = 0; column < scales->across; ++column) {
+          scales->factors[static_cast<std::size_t>(row * scales->across + column)] =
+              variant.factor(*matrix.scales(), row, column);
+        }
+      }
+      const MatrixRows changed = matrix.scaled(std::move(scales));
+      std::vector<float> values(operand.values.size());
+      for (std::size_t i = 0; i < operand.index.size(); i += 3) {
+        changed.read(operand.index[i], 0, depth_, values.data() + i * static_cast<std::size_t>(depth_));
+      }
+      return values;
+    };
+    for (const Variant& variant : variants) {
+      const std::vector<float> a = read(failure_.a, a_, variant), b = read(failure_.b, b_, variant);
+      static constexpr const char* kNames[] = {"", "SF_A", "SF_B", "each of SF_A and SF_B"};
+      for (int which = 1; which <= 3; ++which) {
+        const std::vector<float>& left = (which & 1) != 0 ? a : a_.values;
+        const std::vector<float>& right = (which & 2) != 0 ? b : b_.values;
+        const double explained = explained_by([&](std::size_t m, std::size_t n) {
+          return dot(left.data() + m * static_cast<std::size_t>(depth_),
+                     right.data() + n * static_cast<std::size_t>(depth_), depth_);
+        });
+        if (explained < 0.98) continue;
+        found_.push_back({"block_scale", fmt::format("{}{}", kNames[which], variant.text), explained});
+        return;
+      }
+    }
   }
 
   void swizzle() {

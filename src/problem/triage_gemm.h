@@ -17,7 +17,8 @@ struct GemmFailure {
 };
 
 /// Explanations that need the operands: which part of K is missing, used twice or replaced by another, and which
-/// operand was read with the wrong shared-memory swizzle. Each is confirmed by computing what it predicts.
+/// operand was read with the wrong shared-memory swizzle, or which scale factor is missing or misplaced (block_scale).
+/// Each is confirmed by computing what it predicts.
 std::vector<Hypothesis> diagnose_gemm(const GemmFailure& failure);
 
 }  // namespace ptxbench::problem

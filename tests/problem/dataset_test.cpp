@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "problem/attention.h"
+#include "problem/fp8_gemm.h"
 #include "problem/gemm.h"
 #include "problem/reference.h"
 
@@ -266,7 +267,7 @@ TEST(ShippedProblems, AttentionIsWholeAndNamedByTheRule) {
   int forward = 0, backward = 0;
   for (const auto& [name, definition] : dataset->definitions()) {
     const auto roles = attention_roles(definition);
-    if (!roles) continue;
+    if (!roles || roles->descales) continue;
     ++(roles->backward ? backward : forward);
     EXPECT_EQ(name, fmt::format("mha_{}_d{}{}", roles->backward ? "bwd" : "with_lse",
                                 *definition.find_axis(roles->depth)->constant, roles->causal ? "_causal" : ""));
@@ -302,6 +303,55 @@ TEST(ShippedProblems, AttentionIsWholeAndNamedByTheRule) {
   }
   EXPECT_EQ(forward, 8);
   EXPECT_EQ(backward, 6);
+}
+
+TEST(ShippedProblems, Fp8IsWholeAndNamedByTheRule) {
+  const auto dataset = Dataset::load(*dataset_roots({}));
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  int forward = 0, blocks = 0, rows = 0;
+  for (const auto& [name, definition] : dataset->definitions()) {
+    const auto attention = attention_roles(definition);
+    const auto gemm = fp8_gemm_roles(definition);
+    if (gemm) {
+      ++(gemm->blocks_of_b ? blocks : rows);
+      EXPECT_EQ(name, fmt::format("fp8_gemm_nt_{}_n{}_k{}", gemm->blocks_of_b ? "1d2d" : "1d1d",
+                                  *definition.find_axis("N")->constant, *definition.find_axis("K")->constant));
+      EXPECT_EQ(definition.outputs[0].dtype, gemm->blocks_of_b ? Dtype::bfloat16 : Dtype::float32);
+    } else if (attention && attention->descales) {
+      ++forward;
+      EXPECT_EQ(name, fmt::format("mha_fp8_with_lse_d{}{}", *definition.find_axis("D")->constant,
+                                  attention->causal ? "_causal" : ""));
+    } else {
+      EXPECT_EQ(name.find("fp8"), std::string::npos) << name << " has no reference";
+      continue;
+    }
+    EXPECT_TRUE(find_reference(definition));
+    for (std::size_t i = 0; i < definition.outputs.size(); ++i) EXPECT_TRUE(limits_for(definition, i));
+    bool odd = false, full = false;
+    const auto examine = [&](const Workload& workload) {
+      const auto problem = make_problem(definition, workload);
+      ASSERT_TRUE(problem) << problem.error().message;
+      const std::int64_t size = problem->axes.at(gemm ? "M" : "S");
+      odd = odd || size % 128 != 0;
+      full = full || size == 4096;
+      std::string url = "ptxbench://" + name;
+      for (const auto& [axis, value] : workload.axes) url += fmt::format("/{}={}", axis, value);
+      EXPECT_EQ(workload.uuid, uuid5_url(url));
+      for (std::size_t i = 0; i < definition.inputs.size(); ++i) {
+        EXPECT_EQ(std::holds_alternative<DerivedInput>(source_of(*problem, i)),
+                  definition.inputs[i].dtype == Dtype::float32);
+      }
+      EXPECT_TRUE(!workload.check || *required_multiply_adds(*problem) < 1e9) << "checks are quick";
+    };
+    for (const Workload& workload : dataset->workloads(name)) examine(workload);
+    for (const Workload& check : dataset->checks(name)) examine(check);
+    EXPECT_TRUE(odd) << name << " needs a size that is no multiple of a tile";
+    EXPECT_TRUE(full) << name;
+    EXPECT_EQ(dataset->checks(name).empty(), gemm.has_value());
+  }
+  EXPECT_EQ(forward, 8);
+  EXPECT_EQ(blocks, 6);
+  EXPECT_EQ(rows, 6);
 }
 
 TEST(References, AttentionIsFoundByStructure) {

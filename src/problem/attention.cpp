@@ -194,12 +194,11 @@ Result<void> derive(const Problem& problem, std::vector<Tensor>& inputs, const I
 
 }  // namespace
 
-const Operation kAttention{
-    [](const Definition& definition) { return attention_roles(definition).has_value(); },
-    attention_reference,
-    limits_of,
-    multiply_adds,
-    derived_input,
-    derive};
+const Operation kAttention{[](const Definition& definition) { return attention_roles(definition).has_value(); },
+                           attention_reference,
+                           limits_of,
+                           multiply_adds,
+                           derived_input,
+                           derive};
 
 }  // namespace ptxbench::problem

@@ -55,8 +55,7 @@ std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthReques
   return std::pair{rows_of(request, roles->a), rows_of(request, roles->b)};
 }
 
-const Operation kGemm{
-    [](const Definition& definition) { return gemm_roles(definition).has_value(); }, gemm_reference, limits_of,
-    multiply_adds};
+const Operation kGemm{[](const Definition& definition) { return gemm_roles(definition).has_value(); }, gemm_reference,
+                      limits_of, multiply_adds};
 
 }  // namespace ptxbench::problem

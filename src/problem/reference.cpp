@@ -2,11 +2,12 @@
 
 #include "problem/attention.h"
 #include "problem/gemm.h"
+#include "problem/gqa.h"
 
 namespace ptxbench::problem {
 
 const Operation* find_operation(const Definition& definition) {
-  for (const Operation* operation : {&kGemm, &kAttention}) {
+  for (const Operation* operation : {&kGemm, &kAttention, &kGqa}) {
     if (operation->recognises(definition)) return operation;
   }
   return nullptr;

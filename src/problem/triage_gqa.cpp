@@ -82,7 +82,9 @@ class Row {
   std::optional<std::vector<double>> compute(const Assumption& assumption) const {
     const GqaInputs& inputs = failure_.operands.inputs;
     const auto depth = static_cast<std::size_t>(shape_.depth);
-    if (assumption.slots.empty()) return std::nullopt;
+    if (assumption.slots.empty()) {
+      return failure_.operands.is_lse ? std::nullopt : std::optional(std::vector<double>(depth, 0.0));
+    }
     std::vector<float> q(depth), other(depth);
     inputs.q.read(row_, 0, shape_.depth, q.data());
     const auto place = [&](std::int64_t slot) { return slot * shape_.kv_heads + assumption.kv_head; };
@@ -126,21 +128,21 @@ class Diagnosis {
     if (rows_.empty()) return {};
     if (failure_.operands.is_lse) logarithm();
     heads();
-    keys();
     mask();
+    keys();
     scale();
     return std::move(found_);
   }
 
  private:
-  /// The worst row of some wrong cells, and rows that are right.
+  /// Wrong rows from all over the output, and right ones.
   void choose_rows() {
     const auto& cells = failure_.result.wrong_cells;
     const std::int64_t size = failure_.result.cell_size, columns = failure_.result.columns;
     const std::size_t count = std::min(kMostRows, cells.size());
     for (std::size_t i = 0; i < count; ++i) {
       const ErrorCell& cell = cells[i * cells.size() / count];
-      std::optional<Row> worst;
+      std::vector<Row> wrong;
       for (std::int64_t row = cell.row; row < std::min(cell.row + size, failure_.result.rows); ++row) {
         // Every column of LSE is a row of its own.
         const std::int64_t first = failure_.operands.is_lse ? row * columns + cell.column : row;
@@ -148,10 +150,11 @@ class Diagnosis {
             failure_.operands.is_lse ? row * columns + std::min(cell.column + size, columns) : row + 1;
         for (std::int64_t at = first; at < last; ++at) {
           Row one(failure_, at);
-          if (one.is_sound() && one.error() > 0 && (!worst || one.error() > worst->error())) worst.emplace(one);
+          if (one.is_sound() && !one.is_right()) wrong.push_back(std::move(one));
         }
       }
-      if (worst) rows_.push_back(*worst);
+      const std::size_t wanted = std::min(wrong.size(), (kMostRows + count - 1) / count);
+      for (std::size_t j = 0; j < wanted; ++j) rows_.push_back(wrong[(2 * j + 1) * wrong.size() / (2 * wanted)]);
     }
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(kMostRows); ++i) {
       const Row one(failure_, shape_.rows() * (2 * i + 1) / (2 * static_cast<std::int64_t>(kMostRows)));

@@ -294,7 +294,7 @@ const std::vector<ModelMutation>& model_mutations() {
        has_partial_pages, true},
       {"missing keys of the last tile enter as zeros", [](auto& m, const auto&) { m.zeros_behind = true; }},
       {"the first key left out", [](auto& m, const auto&) { m.front = 1; }, "missing_keys"},
-      {"the last key left out", [](auto& m, const auto&) { m.back = 1; }, "missing_keys"},
+      {"the last key left out", [](auto& m, const auto&) { m.back = 1; }, "missing_keys", nullptr, true},
       {"the last 1 % of keys left out", [](auto& m, const auto&) { m.left_out = 0.01; }, nullptr, nullptr, true},
       {"the last 5 % of keys left out", [](auto& m, const auto&) { m.left_out = 0.05; }, nullptr, nullptr, true},
       {"keys behind the last whole tile left out", [](auto& m, const auto&) { m.whole_tiles_only = true; }},

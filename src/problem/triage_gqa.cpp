@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kLog2E = 1.4426950408889634074;
 constexpr std::size_t kMostRows = 8;
-constexpr double kExplained = 0.35;  // an explanation leaves at most this share of a row's error
+constexpr double kExplained = 0.35;  // an explanation leaves at most this share of a row's error,
+constexpr double kRounding = 0.03;   // at most this share of the expected row's norm,
+constexpr double kLogarithm = 0.01;  // and of LSE at most so much: numbers so similar often come near by chance
 
 /// What a kernel may have made of a row.
 struct Assumption {
@@ -58,9 +60,13 @@ class Row {
   }
   Assumption usual() const { return {head() / shape_.group(), slots(0, shape_.seen_by(request(), query())), 1}; }
 
+  /// What an assumption leaves of the error, 0 to kExplained; infinite if it explains nothing.
   double residual(const Assumption& assumption) const {
     const auto expected = compute(assumption);
-    return expected && error_ > 0 ? distance(got_, *expected) / error_ : INFINITY;
+    if (!expected || error_ <= 0) return INFINITY;
+    const double left = distance(got_, *expected);
+    const double most = failure_.operands.is_lse ? kLogarithm : kRounding * norm(*expected);
+    return left <= std::min(kExplained * error_, most) ? left / error_ : INFINITY;
   }
   /// Of a row that is right: whether it would not be under this assumption.
   bool contradicts(const Assumption& assumption) const {
@@ -175,7 +181,7 @@ class Diagnosis {
     };
     for (const Row& row : rows_) {
       const double residual = row.residual(changed(row));
-      if (residual >= kExplained) continue;
+      if (!std::isfinite(residual)) continue;
       ++explained;
       left += residual;
     }
@@ -204,6 +210,11 @@ class Diagnosis {
     if (shape_.kv_heads > 1) {
       test("head_group", "all query heads read the first head of K and V",
            [](const Row&, Assumption& a) { a.kv_head = 0; });
+      for (const std::int64_t shift : {std::int64_t{1}, shape_.kv_heads - 1}) {
+        test("head_group",
+             fmt::format("each query head reads the head of K and V {} its own", shift == 1 ? "behind" : "before"),
+             [&](const Row&, Assumption& a) { a.kv_head = (a.kv_head + shift) % shape_.kv_heads; });
+      }
     }
   }
 

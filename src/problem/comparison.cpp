@@ -31,9 +31,10 @@ struct Block {
 };
 
 struct Counts {
-  std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, not_infinite = 0, compat_bad = 0;
+  std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, compat_bad = 0;
   double worst_element = 0, max_absolute = 0, compat_absolute = 0, compat_relative = 0;
   std::optional<ElementError> worst_at, first_wrong;
+  std::uint64_t not_infinite = 0;
 };
 
 bool comes_before(const ElementError& a, const ElementError& b) {

@@ -16,7 +16,7 @@ class Words {
   Words(std::uint64_t seed, std::size_t input) : seed_(seed), tensor_(static_cast<std::uint32_t>(input)) {}
 
   std::uint32_t next() {
-    constexpr std::uint32_t kPurpose = 2;  // 0 and 1 are values and spikes
+    constexpr std::uint32_t kPurpose = 3;  // 0 and 1 are values and spikes, 2 scale factors
     if (index_ % 4 == 0) {
       block_ = philox(element_counter(index_ / 4, tensor_, kPurpose), static_cast<std::uint32_t>(seed_),
                       static_cast<std::uint32_t>(seed_ >> 32));

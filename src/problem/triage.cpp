@@ -113,9 +113,9 @@ class Diagnosis {
   }
 
   bool wrong(std::int64_t row, std::int64_t column) const {
+    if (!std::isfinite(truth(row, column))) return !(value(row, column) == truth(row, column));
     const double t = static_cast<double>(truth(row, column));
     const double y = static_cast<double>(value(row, column));
-    if (!std::isfinite(t)) return !(y == t);
     return !(std::fabs(y - t) <= 0.05 * std::fabs(t) + 0.02 * typical());
   }
 

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -10,8 +9,6 @@
 #include "base/files.h"
 #include "problem/attention.h"
 #include "problem/gemm.h"
-#include "problem/gqa.h"
-#include "problem/inputs.h"
 #include "problem/reference.h"
 
 namespace ptxbench::problem {
@@ -305,92 +302,6 @@ TEST(ShippedProblems, AttentionIsWholeAndNamedByTheRule) {
   }
   EXPECT_EQ(forward, 8);
   EXPECT_EQ(backward, 6);
-}
-
-TEST(ShippedProblems, GqaIsWholeAndNamedByTheRule) {
-  const auto dataset = Dataset::load(*dataset_roots({}));
-  ASSERT_TRUE(dataset) << dataset.error().message;
-  const std::map<std::string, std::string> published = {
-      {"gqa_paged_decode_h24_kv8_d128_ps1 batch_size=15 num_pages=42784 len_indptr=16 num_kv_indices=9625",
-       "12e644fb-9783-46be-9763-f69561dfc700"},
-      {"gqa_paged_prefill_causal_h24_kv8_d128_ps1 len_indptr=2 total_q=892 num_kv_indices=892 num_pages=43676",
-       "2bcc7cdd-53db-4da4-844f-07ff4f3439b6"},
-      {"gqa_ragged_prefill_causal_h32_kv4_d128 len_indptr=34 total_q=16294 total_kv=16294",
-       "007ddabb-3c8c-48a1-a693-c0618d32243c"},
-      {"gqa_ragged_prefill_causal_h32_kv4_d128 len_indptr=28 total_q=12251 total_kv=12251",
-       "5c51d2e8-4c3e-42db-8f9c-73c09ab81e29"},
-      {"gqa_ragged_prefill_causal_h32_kv4_d128 len_indptr=16 total_q=969 total_kv=969",
-       "b3445888-8668-4721-9359-9da119ab9f34"},
-      {"gqa_ragged_prefill_causal_h32_kv4_d128 len_indptr=4 total_q=172 total_kv=172",
-       "1f97930e-1a06-4e84-9875-09a22fff8a7c"},
-      {"gqa_paged_decode_h32_kv8_d128_ps1 batch_size=16 num_pages=2708 len_indptr=17 num_kv_indices=2681",
-       "39ca5ed6-85af-4435-a3aa-05933a316ac1"},
-      {"gqa_paged_decode_h32_kv8_d128_ps1 batch_size=16 num_pages=1220 len_indptr=17 num_kv_indices=1193",
-       "cd36924a-dd24-4898-b4a6-d7cb6c62a52a"},
-      {"gqa_paged_decode_h32_kv8_d128_ps1 batch_size=1 num_pages=9316 len_indptr=2 num_kv_indices=73",
-       "e2142798-a0ce-49dd-9eaa-72727ad69f0f"},
-      {"gqa_paged_prefill_causal_h32_kv8_d128_ps1 len_indptr=2 total_q=1 num_kv_indices=34 num_pages=51",
-       "25f2945c-c282-47a9-ac12-bbc702a218f4"},
-  };
-  int decode = 0, prefill = 0, ragged = 0;
-  std::size_t found = 0;
-  for (const auto& [name, definition] : dataset->definitions()) {
-    const auto roles = gqa_roles(definition);
-    if (!roles) {
-      EXPECT_FALSE(name.starts_with("gqa_")) << name;
-      continue;
-    }
-    ++(!roles->paged() ? ragged : roles->qo_indptr ? prefill : decode);
-    const auto constant = [&definition = definition](const char* axis) {
-      return *definition.find_axis(axis)->constant;
-    };
-    const std::string sizes =
-        fmt::format("h{}_kv{}_d{}", constant("num_qo_heads"), constant("num_kv_heads"), constant("head_dim"));
-    EXPECT_EQ(roles->causal, roles->qo_indptr.has_value());
-    EXPECT_EQ(name, !roles->paged() ? "gqa_ragged_prefill_causal_" + sizes
-                                    : fmt::format("gqa_paged_{}{}_ps{}", roles->causal ? "prefill_causal_" : "decode_",
-                                                  sizes, constant("page_size")));
-    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(limits_for(definition, i)) << name;
-    ASSERT_FALSE(dataset->checks(name).empty()) << name;
-    for (const bool checks : {false, true}) {
-      for (const Workload& workload : checks ? dataset->checks(name) : dataset->workloads(name)) {
-        const auto problem = make_problem(definition, workload);
-        ASSERT_TRUE(problem) << problem.error().message;
-        const auto known = published.find(problem->title());
-        std::string url = "ptxbench://" + name;
-        for (const auto& [axis, value] : workload.axes) url += fmt::format("/{}={}", axis, value);
-        EXPECT_EQ(workload.uuid, known != published.end() ? known->second : uuid5_url(url)) << problem->title();
-        found += known != published.end() ? 1 : 0;
-        const auto work = required_multiply_adds(*problem);
-        ASSERT_TRUE(work) << problem->title();
-        if (!checks) continue;
-        EXPECT_LT(*work, 5e8) << "checks are quick";
-        EXPECT_LT(problem->tensor_bytes, 16u << 20) << problem->title();
-        const auto inputs = make_inputs(*problem, {});
-        ASSERT_TRUE(inputs) << inputs.error().message;
-        const auto truth = (*find_reference(definition))(request_for(*problem, *inputs));
-        ASSERT_TRUE(truth) << truth.error().message;
-        // What a prefill's queries see nothing of is a matter on which published references differ.
-        const auto lse = truth->outputs[roles->lse].as<float>().first(truth->outputs[roles->lse].count);
-        const bool empty = std::any_of(lse.begin(), lse.end(), [](float value) { return !std::isfinite(value); });
-        EXPECT_TRUE(!empty || !roles->qo_indptr) << problem->title();
-      }
-    }
-    // Sizes of one's own.
-    std::vector<std::string> axes;
-    for (const std::string& axis : definition.variable_axes()) {
-      axes.push_back(axis + (axis == "len_indptr" ? "=3" : axis == "batch_size" ? "=2" : "=40"));
-    }
-    const auto made = dataset->workload_for_axes(definition, axes);
-    ASSERT_TRUE(made) << made.error().message;
-    const auto inputs = make_inputs(*make_problem(definition, *made), {});
-    ASSERT_TRUE(inputs) << inputs.error().message;
-    EXPECT_EQ((*inputs)[roles->sm_scale].as<float>()[0], static_cast<float>(1 / std::sqrt(128.0)));
-  }
-  EXPECT_EQ(decode, 4);
-  EXPECT_EQ(prefill, 3);
-  EXPECT_EQ(ragged, 3);
-  EXPECT_EQ(found, published.size());
 }
 
 TEST(References, AttentionIsFoundByStructure) {

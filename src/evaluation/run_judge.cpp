@@ -11,6 +11,7 @@
 #include "evaluation/findings.h"
 #include "problem/attention.h"
 #include "problem/gemm.h"
+#include "problem/gqa.h"
 #include "problem/triage.h"
 
 namespace ptxbench::evaluation {
@@ -335,6 +336,8 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
     options.term_norms = truth->term_norms[i];
     const auto attention = problem::attention_operands(request, i);
     options.attention = attention ? &*attention : nullptr;
+    const auto gqa = problem::gqa_operands(request, i);
+    options.gqa = gqa ? &*gqa : nullptr;
     problem::TensorComparison result = problem::compare(output, truth->outputs[i].as<float>(), limits, options);
     if (run.sampled && result.verdict == problem::Verdict::failed && i < observation.changed_last.size() &&
         observation.changed_last[i].count != 0) {

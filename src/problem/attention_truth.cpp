@@ -129,10 +129,12 @@ class Panel {
         pitch_(columns_ + kSkew),
         data_(round_up(rows, kMicroRows) * pitch_) {}
 
-  void read(const MatrixRows& from, std::int64_t first, std::int64_t count) {
+  void read(const MatrixRows& from, std::int64_t first, std::int64_t count) { read(RowList{from}, first, count); }
+  void read(const RowList& from, std::int64_t first, std::int64_t count) {
+    const std::int64_t columns = from.matrix.columns();
     for (std::int64_t i = 0; i < count; ++i) {
-      from.read(first + i, 0, from.columns(), row(i));
-      std::fill(row(i) + from.columns(), row(i) + columns_, 0.0f);
+      from.matrix.read(from.at(first + i), 0, columns, row(i));
+      std::fill(row(i) + columns, row(i) + columns_, 0.0f);
     }
     for (std::int64_t i = count; i < round_up(count, kMicroRows); ++i) std::fill(row(i), row(i) + columns_, 0.0f);
   }
@@ -227,25 +229,29 @@ std::vector<Part> split(const AttentionShape& shape, std::span<const RowRange> r
   return parts;
 }
 
-void forward_part(const AttentionShape& shape, const AttentionInputs& inputs, const Part& part, float* o, float* lse) {
-  const std::int64_t depth = shape.depth, rows = part.end - part.begin, head = part.head * shape.sequence;
-  const Exponent exponent(shape.scale());
+/// attention_head_forward for so many queries as one thread computes together.
+void forward_rows(const AttentionHead& head, RowRange queries, const AttentionRows& out) {
+  const std::int64_t depth = head.depth, rows = queries.end - queries.begin;
+  const Exponent exponent(head.scale);
   Panel q(rows, depth), k(kChunk, depth), v(kChunk, depth), k_transposed(depth, kChunk), scores(rows, kChunk);
   Sums sums(rows, depth);
   std::vector<float> maximum(static_cast<std::size_t>(rows));  // of the exponents so far, rounded up
   std::vector<double> total(static_cast<std::size_t>(rows), 0.0);
-  q.read(inputs.q, head + part.begin, rows);
-  const std::int64_t seen = shape.causal ? part.end : shape.sequence;
+  q.read(head.q, queries.begin, rows);
+  const auto seen_by = [&](std::int64_t query) {
+    return head.causal_offset ? std::clamp(query + 1 + *head.causal_offset, std::int64_t{0}, head.keys) : head.keys;
+  };
+  const std::int64_t seen = seen_by(queries.end - 1);
   for (std::int64_t key = 0; key < seen; key += kChunk) {
     const std::int64_t count = std::min(kChunk, seen - key);
-    k.read(inputs.k, head + key, count);
+    k.read(head.k, key, count);
     k_transposed.transpose(k, count, depth);
-    v.read(inputs.v, head + key, count);
+    v.read(head.v, key, count);
     multiply(q, k_transposed, rows, count, depth, scores);
     for (std::int64_t i = 0; i < rows; ++i) {
       float* row = scores.row(i);
       const auto at = static_cast<std::size_t>(i);
-      const std::int64_t valid = shape.causal ? std::clamp(part.begin + i + 1 - key, std::int64_t{0}, count) : count;
+      const std::int64_t valid = std::clamp(seen_by(queries.begin + i) - key, std::int64_t{0}, count);
       if (valid > 0) {
         const float top = std::ceil(largest(row, valid) * exponent.high);
         if (key == 0) {
@@ -264,12 +270,31 @@ void forward_part(const AttentionShape& shape, const AttentionInputs& inputs, co
   }
   for (std::int64_t i = 0; i < rows; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    float* to = o + (head + part.begin + i) * depth;
-    for (std::int64_t d = 0; d < depth; ++d) {
-      to[d] = static_cast<float>(sums.row(i)[d] / total[at] * shape.output_factor);
+    const std::int64_t query = queries.begin + i;
+    float* to = out.o + query * out.pitch;
+    float& logarithm = out.lse[query * out.lse_pitch];
+    if (seen_by(query) == 0) {
+      std::fill(to, to + depth, 0.0f);
+      logarithm = -INFINITY;
+      continue;
     }
-    lse[head + part.begin + i] = static_cast<float>(static_cast<double>(maximum[at]) * kLn2 + std::log(total[at]));
+    for (std::int64_t d = 0; d < depth; ++d)
+      to[d] = static_cast<float>(sums.row(i)[d] / total[at] * head.output_factor);
+    logarithm = static_cast<float>(static_cast<double>(maximum[at]) * kLn2 + std::log(total[at]));
   }
+}
+
+void forward_part(const AttentionShape& shape, const AttentionInputs& inputs, const Part& part, float* o, float* lse) {
+  const std::int64_t first = part.head * shape.sequence;
+  AttentionHead head{{inputs.q, nullptr, 1, first},
+                     {inputs.k, nullptr, 1, first},
+                     {inputs.v, nullptr, 1, first},
+                     shape.sequence,
+                     shape.depth,
+                     shape.scale()};
+  head.output_factor = shape.output_factor;
+  if (shape.causal) head.causal_offset = 0;
+  forward_rows(head, {part.begin, part.end}, {o + first * shape.depth, shape.depth, lse + first, 1});
 }
 
 /// Of `count` queries from `first` on: LSE in base two as an integer and the rest, and rowsum(dO * O).
@@ -414,6 +439,12 @@ double dot(const double* a, const double* b, std::int64_t count) {
 }  // namespace
 
 double AttentionShape::scale() const { return score_factor / std::sqrt(static_cast<double>(depth)); }
+
+void attention_head_forward(const AttentionHead& head, RowRange queries, const AttentionRows& out) {
+  for (std::int64_t query = queries.begin; query < queries.end; query += kBlock) {
+    forward_rows(head, {query, std::min(query + kBlock, queries.end)}, out);
+  }
+}
 
 void attention_forward(const AttentionShape& shape, const AttentionInputs& inputs, std::span<const RowRange> rows,
                        float* o, float* lse, int threads) {

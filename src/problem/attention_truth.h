@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "problem/gemm_truth.h"
@@ -58,6 +59,39 @@ struct AttentionGradientInputs {
 /// number of threads, on the instruction set or on which rows are asked for.
 void attention_forward(const AttentionShape& shape, const AttentionInputs& inputs, std::span<const RowRange> rows,
                        float* o, float* lse, int threads = 0);
+
+/// Some rows of a matrix in an order of their own: row i is its row `rows[i] * stride + offset`, with `i` for `rows[i]`
+/// where there is no list.
+struct RowList {
+  MatrixRows matrix;
+  const std::int64_t* rows = nullptr;
+  std::int64_t stride = 1, offset = 0;
+
+  std::int64_t at(std::int64_t i) const { return (rows == nullptr ? i : rows[i]) * stride + offset; }
+};
+
+/// One head whose queries and keys may lie scattered, as in a paged cache.
+struct AttentionHead {
+  RowList q, k, v;
+  std::int64_t keys = 0;
+  std::int64_t depth = 0;
+  double scale = 1;
+  /// With a causal mask: query i sees keys 0 to i + offset only. The offset may be negative.
+  std::optional<std::int64_t> causal_offset = std::nullopt;
+  double output_factor = 1;  ///< of o
+};
+
+/// Where results go: query i's row of depth elements to o + i * pitch, its logarithm to lse[i * lse_pitch].
+struct AttentionRows {
+  float* o = nullptr;
+  std::int64_t pitch = 0;
+  float* lse = nullptr;
+  std::int64_t lse_pitch = 1;
+};
+
+/// attention_forward of queries [begin, end) of one head, on the calling thread; LSE is natural. A query that sees no
+/// key gets zeros and minus infinity. Best called with up to 192 queries at once, which share what is read.
+void attention_head_forward(const AttentionHead& head, RowRange queries, const AttentionRows& out);
 
 /// What a row is made of, one number for each of the B*H*S rows: the root of the sum of the squared norms of the terms
 /// that its reduction adds up. Where they cancel it exceeds the row's own norm, and so does what rounding the terms'

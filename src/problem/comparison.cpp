@@ -36,6 +36,7 @@ struct Counts {
   std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, compat_bad = 0;
   double worst_element = 0, max_absolute = 0, max_excess = 0, compat_absolute = 0, compat_relative = 0;
   std::optional<ElementError> worst_at, first_wrong;
+  std::uint64_t not_infinite = 0;
 };
 
 bool comes_before(const ElementError& a, const ElementError& b) {
@@ -267,7 +268,12 @@ class Comparer {
             wrong = by_reference() ? bad : excess > limit || beyond_share > absolute_limit;
           } else if (std::isnan(t) != std::isnan(y) || (std::isinf(t) && t != y)) {
             wrong = true;
-            ++counts.infinite;
+            if (is_poison(output_, start + i)) {
+              ++counts.unwritten;
+              ++cell.unwritten;
+            } else {
+              ++counts.not_infinite;
+            }
           }
           if (wrong) {
             ++counts.wrong;
@@ -291,6 +297,7 @@ class Comparer {
     result_.unwritten = total.unwritten;
     result_.nan = total.nan;
     result_.infinite = total.infinite;
+    result_.not_infinite = total.not_infinite;
     result_.worst_element = total.worst_element;
     result_.worst_element_at = total.worst_at;
     result_.max_absolute_error = total.max_absolute;
@@ -300,8 +307,8 @@ class Comparer {
     result_.compat.max_absolute_error = total.compat_absolute;
     result_.compat.max_relative_error = total.compat_relative;
     const double allowed = (1 - options_.matched_ratio) * static_cast<double>(result_.known);
-    result_.compat.passed =
-        static_cast<double>(total.compat_bad) <= allowed && total.unwritten + total.nan + total.infinite == 0;
+    result_.compat.passed = static_cast<double>(total.compat_bad) <= allowed &&
+                            total.unwritten + total.nan + total.infinite + total.not_infinite == 0;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].known == 0) continue;
       ++result_.cell_count;
@@ -331,6 +338,7 @@ class Comparer {
     into.unwritten += from.unwritten;
     into.nan += from.nan;
     into.infinite += from.infinite;
+    into.not_infinite += from.not_infinite;
     into.compat_bad += from.compat_bad;
     into.max_absolute = std::max(into.max_absolute, from.max_absolute);
     into.max_excess = std::max(into.max_excess, from.max_excess);
@@ -378,6 +386,9 @@ class Comparer {
     if (result_.unwritten > 0) failures.push_back(fmt::format("{} elements were never written", result_.unwritten));
     if (result_.nan > 0) failures.push_back(fmt::format("{} elements are NaN", result_.nan));
     if (result_.infinite > 0) failures.push_back(fmt::format("{} elements are infinite", result_.infinite));
+    if (result_.not_infinite > 0) {
+      failures.push_back(fmt::format("{} elements are not infinite as they should be", result_.not_infinite));
+    }
     if (limits_) result_.absolute = limits_->absolute_max || limits_->absolute_rms;
     if (limits_ && !limits_->calibrated) {
       result_.note =

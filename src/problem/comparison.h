@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "problem/attention_truth.h"
 #include "problem/gemm_truth.h"
+#include "problem/gqa_truth.h"
 #include "problem/tensor.h"
 
 namespace ptxbench::problem {
@@ -94,6 +95,7 @@ struct TensorComparison {
   std::uint64_t wrong = 0;              ///< beyond the element limit, NaN, infinite or unwritten
   std::uint64_t unwritten = 0;          ///< still poison
   std::uint64_t nan = 0, infinite = 0;  ///< where the truth is finite; poison not counted
+  std::uint64_t not_infinite = 0;       ///< anything else where the truth is infinite; poison not counted
 
   double tensor_l2 = 0;
   double worst_block_l2 = 0;
@@ -129,6 +131,14 @@ struct AttentionOperands {
   std::optional<AttentionDescales> descales = std::nullopt;
 };
 
+/// The same for grouped-query attention.
+struct GqaOperands {
+  GqaShape shape;
+  GqaInputs inputs;
+  std::int64_t page_size = 1;  ///< tokens
+  bool is_lse = false;
+};
+
 struct CompareOptions {
   /// The elements that are known: the candidate ran on them and the truth was computed. Empty: all.
   std::vector<Tile> known;
@@ -141,6 +151,8 @@ struct CompareOptions {
   const MatrixRows* b = nullptr;
   /// Of attention, what lets the diagnosis recognise mistakes in scale, mask, keys and rescaling.
   const AttentionOperands* attention = nullptr;
+  /// Of grouped-query attention, what lets it recognise mistakes in head mapping, page table, mask and LSE.
+  const GqaOperands* gqa = nullptr;
   bool diagnose = true;
   Tolerance tolerance = Tolerance::strict;
   double matched_ratio = 1;  ///< share of known elements that the reference benchmark wants right

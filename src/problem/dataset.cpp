@@ -351,7 +351,7 @@ Result<Workload> Dataset::workload_for_axes(const Definition& definition, const 
   }
   for (std::size_t i = 0; i < definition.inputs.size(); ++i) {
     const TensorSpec& input = definition.inputs[i];
-    if (input.is_scalar()) {
+    if (input.is_scalar() && !is_derived(definition, i)) {
       return input_error("{} has a scalar input, {}, whose value only a stored workload gives; use --workload",
                          definition.name, input.name);
     }

@@ -3,11 +3,12 @@
 #include "problem/attention.h"
 #include "problem/fp8_gemm.h"
 #include "problem/gemm.h"
+#include "problem/gqa.h"
 
 namespace ptxbench::problem {
 
 const Operation* find_operation(const Definition& definition) {
-  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention}) {
+  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa}) {
     if (operation->recognises(definition)) return operation;
   }
   return nullptr;

@@ -56,13 +56,15 @@ std::string no_reference_message(const Definition& definition);
 std::optional<Limits> limits_for(const Definition& definition, std::size_t output);
 
 /// Whether the operation has a rule for an input: O and L of an attention's backward pass, which are the forward pass's
-/// results, follow from the others. Such an input is made by the rule unless the workload gives another source.
+/// results, follow from the others; offsets and pages of grouped-query attention from the axes and the seed. Such an
+/// input is made by the rule unless the workload gives another source.
 bool is_derived(const Definition& definition, std::size_t input);
 
 /// The input's source, given or by default.
 InputSource source_of(const Problem& problem, std::size_t input);
 
-/// Puts all inputs whose source is DerivedInput in place; the others must be there already.
+/// Puts all inputs whose source is DerivedInput in place; the others must be there already. Checks what only values can
+/// show to be wrong, such as offsets that decrease.
 Result<void> derive_inputs(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options);
 
 /// Requests with all inputs in memory.

@@ -8,6 +8,7 @@
 
 #include "problem/triage_attention.h"
 #include "problem/triage_gemm.h"
+#include "problem/triage_gqa.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -48,6 +49,12 @@ class Diagnosis {
       if (result_.absolute) return;
       // A factor known by name says more than how large it is.
       if (!found_.empty() && found_.back().pattern == "descale") return;
+    }
+    if (options_.gqa != nullptr) {
+      for (Hypothesis& hypothesis : diagnose_gqa({output_, truth_, result_, *options_.gqa})) {
+        found_.push_back(std::move(hypothesis));
+      }
+      if (result_.absolute) return;
     }
     scale();
     transposed();
@@ -113,6 +120,7 @@ class Diagnosis {
   }
 
   bool wrong(std::int64_t row, std::int64_t column) const {
+    if (!std::isfinite(truth(row, column))) return !(value(row, column) == truth(row, column));
     const double t = static_cast<double>(truth(row, column));
     const double y = static_cast<double>(value(row, column));
     return !(std::fabs(y - t) <= slack_ * (0.05 * std::fabs(t) + 0.02 * typical()));
@@ -124,6 +132,7 @@ class Diagnosis {
       const std::size_t step = std::max<std::size_t>(1, truth_.size() / 4096);
       std::size_t count = 0;
       for (std::size_t i = 0; i < truth_.size(); i += step, ++count) {
+        if (!std::isfinite(truth_[i])) continue;
         sum += static_cast<double>(truth_[i]) * static_cast<double>(truth_[i]);
       }
       typical_ = std::sqrt(sum / static_cast<double>(std::max<std::size_t>(count, 1)));
@@ -645,7 +654,17 @@ std::string_view remedy_for(std::string_view pattern) {
       {"missing_online_rescale",
        "when the running maximum grows from m to n, multiply both the accumulators and the row sum by exp(m - n)"},
       {"missing_row_sum", "subtract rowsum(dO * O) of the query from dP before it is multiplied by P"},
-      {"lse_base", "LSE is the natural logarithm: multiply a base-2 logarithm by ln 2, and enter L as it is given"},
+      {"lse_base",
+       "give LSE in the base that the definition asks for (a base-2 logarithm times ln 2 is the natural one), and "
+       "enter "
+       "L as it is given"},
+      {"causal_offset",
+       "the last query of a request sees its last key: query i sees keys 0 to i + keys - queries, counted within the "
+       "request"},
+      {"head_group", "query head h reads head h / (query heads / KV heads) of K and V"},
+      {"page_table", "key j of request r lies in page kv_indices[kv_indptr[r] + j / page size]"},
+      {"extra_keys", "mask what lies behind a request's last key, also inside the last page"},
+      {"empty_request", "a query that sees no key gets zeros in the output and minus infinity in lse"},
       {"lse_offset", "LSE is the scaled maximum plus the logarithm of the row sum, nothing else"},
       {"lse_without_maximum", "add the scaled maximum to the logarithm of the row sum"},
       {"lse_without_sum", "add the logarithm of the row sum to the scaled maximum"},

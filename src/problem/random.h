@@ -4,19 +4,11 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "problem/random_element.h"
 #include "problem/tensor.h"
 
 namespace ptxbench::problem {
 
-/// What random inputs look like. `normal` is the data format's "random"; the others are for hidden checks.
-enum class Distribution {
-  normal,  ///< standard normal
-  scaled,  ///< normal times 4
-  spiky,   ///< normal, one element in 1024 times 16
-  ties,    ///< near 1 or -1: normal / 64 away from zero from there
-  flat,    ///< normal / 16
-  tiny,    ///< normal, one element in 8 times 2^-130, which is subnormal in bf16 and fp32
-};
 std::string_view to_string(Distribution distribution);
 Result<Distribution> parse_distribution(std::string_view text);
 

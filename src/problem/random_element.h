@@ -104,6 +104,16 @@ PTXBENCH_HD NormalPair normal_pair(std::uint32_t w0, std::uint32_t w1) {
           exact::from_bits(exact::to_bits(exact::multiply(radius, y)) ^ y_sign)};
 }
 
+/// What random inputs look like. `normal` is the data format's "random"; the others are for hidden checks.
+enum class Distribution {
+  normal,  ///< standard normal
+  scaled,  ///< normal times 4
+  spiky,   ///< normal, one element in 1024 times 16
+  ties,    ///< near 1 or -1: normal / 64 away from zero from there
+  flat,    ///< normal / 16
+  tiny,    ///< normal, one element in 8 times 2^-130, which is subnormal in bf16 and fp32
+};
+
 /// Spiky inputs: a value whose spike word is below this (one of 1024) is multiplied by kSpikeFactor.
 constexpr std::uint32_t kSpikeBelow = 1u << 22;
 constexpr float kSpikeFactor = 16.0f;
@@ -130,6 +140,21 @@ PTXBENCH_HD float normal_element(std::uint64_t seed, std::uint32_t tensor, std::
   const NormalPair pair =
       (element & 2u) == 0 ? normal_pair(block.word[0], block.word[1]) : normal_pair(block.word[2], block.word[3]);
   return (element & 1u) == 0 ? pair.first : pair.second;
+}
+
+/// The fp32 value of one element under any distribution.
+PTXBENCH_HD float random_element(Distribution distribution, std::uint64_t seed, std::uint32_t tensor,
+                                 std::uint64_t element) {
+  const float normal = normal_element(seed, tensor, element);
+  if (distribution == Distribution::normal) return normal;
+  if (distribution == Distribution::scaled) return exact::multiply(normal, kScaledFactor);
+  if (distribution == Distribution::flat) return exact::multiply(normal, kFlatFactor);
+  if (distribution == Distribution::ties) return near_tie(normal);
+  const PhiloxBlock spikes = philox(element_counter(element >> 2, tensor, 1), static_cast<std::uint32_t>(seed),
+                                    static_cast<std::uint32_t>(seed >> 32));
+  const bool tiny = distribution == Distribution::tiny;
+  const bool is_spike = spikes.word[element & 3u] < (tiny ? kTinyBelow : kSpikeBelow);
+  return is_spike ? exact::multiply(normal, tiny ? kTinyFactor : kSpikeFactor) : normal;
 }
 
 }  // namespace ptxbench::problem

@@ -86,6 +86,8 @@ TEST(RandomTensor, DistributionsAreTheDefinitionsTransformations) {
       const PhiloxBlock spikes = philox(element_counter(element >> 2, kTensor, 1), kSeed, 0);
       const float expected = transformed(normal_element(kSeed, kTensor, element), spikes.word[element & 3u]);
       ASSERT_EQ(std::memcmp(&values[i], &expected, 4), 0) << to_string(distribution) << " " << i;
+      const float scalar = random_element(distribution, kSeed, kTensor, element);
+      ASSERT_EQ(std::memcmp(&values[i], &scalar, 4), 0) << to_string(distribution) << " " << i;
     }
   };
   expect(Distribution::scaled, [](float normal, std::uint32_t) { return normal * 4; });

@@ -11,6 +11,8 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "commands.h"
+#include "evaluation/run_judge.h"
+#include "evaluation/workload_state.h"
 #include "problem/dataset.h"
 #include "problem/inputs.h"
 #include "problem/reference.h"
@@ -29,7 +31,7 @@ using problem::Workload;
 
 struct Options {
   std::vector<std::string> roots, folders, axes;
-  std::string name, workload, file, distribution = "normal";
+  std::string name, workload, file, distribution = "normal", tolerance = "strict";
   std::uint64_t seed = 1;
   bool truth = false;
   bool json = false;
@@ -191,20 +193,78 @@ ExitCode validate(const Options& options) {
   return code;
 }
 
-ExitCode write_tensors(const Options& options) {
+/// One problem and what its inputs are made from.
+struct Made {
+  problem::Problem problem;
+  problem::InputOptions inputs;
+};
+
+Result<Made> choose(const Options& options) {
   const auto distribution = problem::parse_distribution(options.distribution);
-  if (!distribution) return report_error(distribution.error());
+  if (!distribution) return tl::unexpected(distribution.error());
   ProblemChoice choice{options.roots, options.name, {}, options.axes};
   if (!options.workload.empty()) choice.workloads = {options.workload};
-  const auto problems = find_problems(choice);
-  if (!problems) return report_error(problems.error());
-  const problem::Problem& problem = problems->front();
+  auto problems = find_problems(choice);
+  if (!problems) return tl::unexpected(problems.error());
   if (problems->size() > 1) {
-    return report_error(Error{ErrorKind::input, fmt::format("{} has several checks: choose one with --workload, or "
-                                                            "axes with --axis",
-                                                            options.name)});
+    return input_error("{} has several checks: choose one with --workload, or axes with --axis", options.name);
   }
-  const auto inputs = problem::make_inputs(problem, {options.seed, *distribution, 0});
+  return Made{std::move(problems->front()), {options.seed, *distribution, 0}};
+}
+
+ExitCode compare(const Options& options) {
+  if (options.tolerance != "strict" && options.tolerance != "reference") {
+    return report_error(Error{ErrorKind::input, fmt::format("--tolerance {}: strict or reference", options.tolerance)});
+  }
+  const auto made = choose(options);
+  if (!made) return report_error(made.error());
+  const problem::Problem& problem = made->problem;
+  const auto file = problem::SafetensorsFile::open(options.file);
+  if (!file) return report_error(file.error());
+  evaluation::DeviceObservation observation;
+  for (std::size_t i = 0; i < problem.definition.outputs.size(); ++i) {
+    const TensorSpec& spec = problem.definition.outputs[i];
+    if (auto fits = file->check(spec.name, spec.dtype, problem.output_shapes[i]); !fits) {
+      return report_error(fits.error());
+    }
+    auto output = file->read(spec.name, spec.name);
+    if (!output) return report_error(output.error());
+    observation.outputs.push_back(std::move(*output));
+  }
+  evaluation::WorkloadCache cache;
+  const auto state = cache.get(problem, made->inputs, true);
+  if (!state) return report_error(state.error());
+  const evaluation::WorkloadState& known = **state;
+  const auto tolerance = options.tolerance == "strict" ? problem::Tolerance::strict : problem::Tolerance::reference;
+  evaluation::Run run;
+  std::vector<evaluation::Finding> findings;
+  const auto judged = evaluation::judge_correctness(
+      observation, {problem, known.inputs, known.truth ? &*known.truth : nullptr, known.no_truth, tolerance}, run,
+      findings);
+  if (!judged) return report_error(judged.error());
+  if (options.json) {
+    Json outputs = Json::array();
+    for (const auto& output : run.outputs) outputs.push_back(to_json(output));
+    fmt::print("{}\n", Json{{"schema", "ptxbench.comparison/1"},
+                            {"definition", problem.definition.name},
+                            {"axes", Json(problem.axes)},
+                            {"correctness", evaluation::to_string(run.correctness)},
+                            {"reason", run.reason},
+                            {"outputs", outputs}}
+                           .dump(1, ' ', false, Json::error_handler_t::replace));
+  } else {
+    for (const auto& output : run.outputs) fmt::print("{}", describe(output));
+    fmt::print("{}: {}{}{}\n", problem.title(), evaluation::to_string(run.correctness), run.reason.empty() ? "" : ", ",
+               run.reason);
+  }
+  return run.correctness == evaluation::Status::passed ? ExitCode::passed : ExitCode::not_passed;
+}
+
+ExitCode write_tensors(const Options& options) {
+  const auto made = choose(options);
+  if (!made) return report_error(made.error());
+  const problem::Problem& problem = made->problem;
+  const auto inputs = problem::make_inputs(problem, made->inputs);
   if (!inputs) return report_error(inputs.error());
   std::vector<const problem::Tensor*> tensors;
   for (const auto& tensor : *inputs) tensors.push_back(&tensor);
@@ -225,7 +285,7 @@ ExitCode write_tensors(const Options& options) {
                                                    {"workload", problem.workload.uuid},
                                                    {"axes", Json(problem.axes).dump()},
                                                    {"seed", std::to_string(options.seed)},
-                                                   {"distribution", std::string(problem::to_string(*distribution))}});
+                                                   {"distribution", options.distribution}});
   if (!written) return report_error(written.error());
   fmt::print("{}: {} tensors of {}\n", options.file, tensors.size(), problem.title());
   return ExitCode::passed;
@@ -251,19 +311,26 @@ void add_problems(CLI::App& app, ExitCode& exit_code) {
   validate_command->add_flag("--json", options->json, "One JSON object instead of text");
   CLI::App* tensors_command =
       command->add_subcommand("tensors", "Write a problem's inputs, and the truth, to a safetensors file");
-  tensors_command->add_option("name", options->name, "The problem's name")->required();
-  tensors_command->add_option("file", options->file, "The file to write")->required();
-  tensors_command->add_option("--workload", options->workload, "Stored workload, by uuid or its beginning");
-  tensors_command->add_option("--axis", options->axes, "Axis value instead, as M=256 (repeatable)")
-      ->allow_extra_args(false);
-  tensors_command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
-  tensors_command->add_option("--distribution", options->distribution, "normal, scaled, spiky, ties, flat or tiny")
-      ->capture_default_str();
+  CLI::App* compare_command = command->add_subcommand(
+      "compare", "Judge outputs in a safetensors file, wherever they were computed; exit code 1 unless they pass");
+  for (CLI::App* one : {tensors_command, compare_command}) {
+    one->add_option("name", options->name, "The problem's name")->required();
+    one->add_option("file", options->file, one == tensors_command ? "The file to write" : "Tensors by their names")
+        ->required();
+    one->add_option("--workload", options->workload, "Stored workload, by uuid or its beginning");
+    one->add_option("--axis", options->axes, "Axis value instead, as M=256 (repeatable)")->allow_extra_args(false);
+    one->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
+    one->add_option("--distribution", options->distribution, "normal, scaled, spiky, ties, flat or tiny")
+        ->capture_default_str();
+  }
   tensors_command->add_flag("--truth", options->truth, "Also the outputs as they should be, in float32");
+  compare_command->add_option("--tolerance", options->tolerance, "strict, or reference")->capture_default_str();
+  compare_command->add_flag("--json", options->json, "One JSON object instead of text");
   command->callback([=, &exit_code] {
     exit_code = show_command->parsed()       ? show(*options)
                 : validate_command->parsed() ? validate(*options)
                 : tensors_command->parsed()  ? write_tensors(*options)
+                : compare_command->parsed()  ? compare(*options)
                                              : list(*options);
   });
 }

@@ -275,9 +275,9 @@ ExitCode write_tensors(const Options& options) {
       return report_error(
           Error{ErrorKind::input, problem::no_reference_message(problem.definition) + ": leave --truth out"});
     }
-    auto made = (*reference)(problem::request_for(problem, *inputs));
-    if (!made) return report_error(made.error());
-    truth = std::move(*made);
+    auto computed = (*reference)(problem::request_for(problem, *inputs));
+    if (!computed) return report_error(computed.error());
+    truth = std::move(*computed);
     for (const auto& tensor : truth->outputs) tensors.push_back(&tensor);
   }
   const auto written = problem::write_safetensors(options.file, tensors,

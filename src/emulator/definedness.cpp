@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <cstring>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "emulator/memory_access.h"
 #include "emulator/tensor/operand_ranges.h"
 
@@ -129,6 +132,17 @@ void Definedness::allocated(uint64_t address, uint64_t bytes) {
   if (!tracking()) return;
   clear(undefined_ + first, bytes);
   clear(origin_ + first, bytes);
+}
+
+uint64_t Definedness::digest() const {
+  const auto* bits = reinterpret_cast<const std::byte*>(written_);
+  uint64_t digest = global_known_ ? 1 : 2;
+  for (const Allocation& block : memory_.live()) {
+    if (block.begin - kGlobalWindow >= kGlobalWindowBytes || block.bytes == 0) continue;
+    const uint64_t first = (block.begin - kGlobalWindow) / 8, last = (block.end() - 1 - kGlobalWindow) / 8;
+    digest = XXH3_64bits_withSeed(bits + first, last - first + 1, digest);
+  }
+  return digest;
 }
 
 void Definedness::host_wrote(uint64_t address, uint64_t bytes) {

@@ -180,6 +180,9 @@ class Definedness {
   /// Reports undefined elements of global memory that were written.
   void check_output(uint64_t address, uint64_t bytes, uint32_t element_bytes);
 
+  /// Digest of which bytes of all live allocations were written.
+  uint64_t digest() const;
+
   // --- a launch's side
   void start_cta(Cta& cta);
   void start_warp(Warp& warp);

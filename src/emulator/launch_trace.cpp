@@ -171,7 +171,10 @@ void TraceObserver::add(const Agent& agent, const Digests& event) {
       lanes[lane] = (agent.lanes >> lane & 1) != 0 ? mix(lanes[lane], value) : lanes[lane];
   };
   mix_in(warp->lanes, event.whole);
-  if (stop_ != nullptr) mix_in(warp->kinds, event.kind);
+  if (stop_ == nullptr) return;
+  mix_in(warp->kinds, event.kind);
+  uint64_t& schedule = here.last->schedule;
+  schedule = mix(mix(schedule, agent.time), uint64_t{agent.cta_rank} << 32 | agent.warp);
 }
 
 // --- global memory
@@ -399,14 +402,19 @@ void TraceObserver::on_exit(const Agent& agent, Site site) {
 
 bool TraceObserver::finish(LaunchTrace& trace) {
   trace.clusters.assign(clusters_, 0);
-  if (stop_ != nullptr) trace.kinds.assign(clusters_, 0);
+  if (stop_ != nullptr) {
+    trace.kinds.assign(clusters_, 0);
+    trace.schedules.assign(clusters_, 0);
+  }
   WrittenBytes written;
   for (Worker& worker : workers_) {
     if (worker.unsuitable) return false;
     for (const auto& [index, running] : worker.running) {
       if (running.threads_left != 0 || index >= clusters_) return false;
       trace.clusters[index] = mix(running.ended.whole, running.completions.whole) | 1;
-      if (stop_ != nullptr) trace.kinds[index] = mix(running.ended.kind, running.completions.kind) | 1;
+      if (stop_ == nullptr) continue;
+      trace.kinds[index] = mix(running.ended.kind, running.completions.kind) | 1;
+      trace.schedules[index] = running.schedule;
     }
     written.absorb(std::move(worker.written));
   }

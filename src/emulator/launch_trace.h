@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,14 +45,18 @@ using MemoryDigest = uint64_t;
 
 /// One launch under the first policy.
 struct LaunchTrace {
-  uint64_t shape = 0;              ///< digest of kernel, grid, blocks and clusters
+  uint64_t shape = 0;  ///< digest of kernel, grid, blocks and clusters
+  /// Which bytes of memory had been written before (Definedness::digest), where no more than that is known of them.
+  std::optional<uint64_t> defined;
   std::vector<uint64_t> clusters;  ///< digest by cluster; 0: it did not run
   /// The same but for where in global memory the threads worked. Clusters that agree in this do the same with their
   /// shared memory, and all their synchronisation is the same.
   std::vector<uint64_t> kinds;
+  /// When things happened, in instructions of the cluster. Clusters of one kind that agree in this ran in lockstep.
+  std::vector<uint64_t> schedules;
   std::vector<ByteRange> written;  ///< global bytes
-  /// Where clusters are of few kinds and do not see each other: some of each kind, spread over the grid. Under another
-  /// policy they stand for all, if memory is the same.
+  /// Where clusters are of few kinds and schedules, do not see each other and cannot tell how long they waited: some of
+  /// each. Under another policy they stand for all, if memory is the same.
   std::vector<uint32_t> examples;
   /// Tensor-core results decide nothing but what is stored, so products need not be formed again.
   bool stores_products_only = false;
@@ -63,9 +68,11 @@ struct LaunchTrace {
   std::vector<std::byte> contents;  ///< of these pages after the launch
 
   size_t memory() const {
-    return (clusters.size() + kinds.size() + totals.block_counts.size() + totals.guard_counts.size()) *
+    return (clusters.size() + kinds.size() + schedules.size() + totals.block_counts.size() +
+            totals.guard_counts.size()) *
                sizeof(uint64_t) +
-           written.size() * sizeof(ByteRange) + pages.size() * sizeof(uint64_t) + contents.size();
+           examples.size() * sizeof(uint32_t) + written.size() * sizeof(ByteRange) + pages.size() * sizeof(uint64_t) +
+           contents.size();
   }
 };
 
@@ -146,6 +153,7 @@ class TraceObserver final : public Observer {
     Digests completions;  ///< sums: they come in any order
     uint32_t threads_left = 0;
     Digests ended;  ///< of the threads once all have exited
+    uint64_t schedule = 0;
     /// The last tensor copy to each place in shared memory, and by where such places end.
     std::unordered_map<uint64_t, PlacedBox> boxes;
     std::unordered_map<uint64_t, uint64_t> box_that_ends;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <random>
 
 #include "emulator/definedness.h"
 #include "emulator/loader.h"
 #include "emulator/result_flow.h"
+#include "emulator/wait_loops.h"
 #include "emulator/write_saver.h"
 
 namespace ptxbench::emulator {
@@ -86,6 +89,7 @@ LaunchWatch::Totals LaunchWatch::watch_on_all_threads() {
   if (habits_.depends_on_order || launch_.clusters < 2 || threads < 2) return std::nullopt;
   if (!observer_.accepts_workers(subject_.event, threads)) return std::nullopt;
   const bool remembers = subject_.options.traces != nullptr && !met_undefined();
+  const auto defined = remembers ? digest_definedness() : std::nullopt;
   TraceObserver tracer(&observer_, subject_.event, launch_.clusters, threads);
   WriteSaver saver(remembers ? static_cast<Observer&>(tracer) : observer_, *launch_.memory, launch_.undo);
   launch_.observer = &saver;
@@ -98,7 +102,7 @@ LaunchWatch::Totals LaunchWatch::watch_on_all_threads() {
   }
   LaunchTrace trace;
   if (remembers && !launch_.stopped && !met_undefined() && tracer.finish(trace)) {
-    add_results(trace, totals);
+    add_results(trace, totals, defined);
     subject_.options.traces->keep(launch_.id, std::move(trace));
   }
   return totals;
@@ -113,6 +117,7 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
   if (habits_.depends_on_order || clusters < kWorthwhile || threads >= GlobalTouches::kAtomics || met_undefined() ||
       !observer_.accepts_proof(subject_.event))
     return std::nullopt;
+  const auto defined = options.traces != nullptr ? digest_definedness() : std::nullopt;
   // Everything runs once, to see which kinds there are, and that no two threads conflict in global memory.
   LaunchTotals totals;
   LaunchTrace trace;
@@ -128,7 +133,7 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
     }
   }
   const std::vector<uint32_t> examples = choose_examples(trace);
-  if (options.traces != nullptr) add_results(trace, totals);
+  if (options.traces != nullptr) add_results(trace, totals, defined);
   const std::vector<uint64_t> pages = launch_.undo.saved();
   const std::vector<std::byte> contents = trace.has_results ? std::vector<std::byte>{} : copy_pages(pages);
   take_back();
@@ -149,40 +154,60 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
   put_pages(pages, trace.has_results ? trace.contents : contents);
   observer_.on_proved(subject_.event, trace.written);
   if (options.traces != nullptr) {
+    trace.schedules.clear();
     trace.kinds.clear();  // told apart what had to be watched; whole digests are what later policies compare
     options.traces->keep(launch_.id, std::move(trace));
   }
   return totals;
 }
 
-std::vector<uint32_t> LaunchWatch::choose_examples(LaunchTrace& trace) {
-  constexpr size_t kOfEachKind = 16;
-  std::map<uint64_t, std::vector<uint32_t>> kinds;
+std::vector<uint32_t> LaunchWatch::choose_examples(LaunchTrace& trace) const {
+  constexpr size_t kOfEachGroup = 64, kMostGroups = 32;
+  std::map<uint64_t, uint32_t> first;
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> groups;
   for (uint32_t cluster = 0; cluster < trace.kinds.size(); ++cluster) {
-    if (trace.kinds[cluster] != 0) kinds[trace.kinds[cluster]].push_back(cluster);
+    if (trace.kinds[cluster] == 0) continue;
+    first.emplace(trace.kinds[cluster], cluster);
+    groups[{trace.kinds[cluster], trace.schedules[cluster]}].push_back(cluster);
   }
-  std::vector<uint32_t> first;
-  for (const auto& [kind, clusters] : kinds) {
-    first.push_back(clusters.front());
-    const size_t count = std::min(clusters.size(), kOfEachKind);
-    for (size_t i = 0; i < count; ++i) trace.examples.push_back(clusters[i * clusters.size() / count]);
+  if (groups.size() <= kMostGroups && waits_leave_no_trace(subject_.program, launch_.kernel->index)) {
+    std::mt19937_64 random(trace.kinds.size());
+    for (auto& group : groups) {
+      auto& clusters = group.second;
+      trace.examples.push_back(clusters.front());
+      if (clusters.size() > 1) trace.examples.push_back(clusters.back());
+      if (clusters.size() <= 2) continue;
+      std::sample(clusters.begin() + 1, clusters.end() - 1, std::back_inserter(trace.examples), kOfEachGroup - 2,
+                  random);
+    }
+    std::sort(trace.examples.begin(), trace.examples.end());
   }
-  std::sort(first.begin(), first.end());
-  std::sort(trace.examples.begin(), trace.examples.end());
-  return first;
+  std::vector<uint32_t> result;
+  for (const auto& [kind, cluster] : first) result.push_back(cluster);
+  std::sort(result.begin(), result.end());
+  return result;
 }
 
-void LaunchWatch::add_results(LaunchTrace& trace, const LaunchTotals& totals) const {
+std::optional<uint64_t> LaunchWatch::digest_definedness() const {
+  if (subject_.definedness == nullptr) return 0;
+  if (subject_.definedness->tracking()) return std::nullopt;
+  return subject_.definedness->digest();
+}
+
+void LaunchWatch::add_results(LaunchTrace& trace, const LaunchTotals& totals, std::optional<uint64_t> defined) const {
   constexpr uint64_t kMostMemory = uint64_t{4} << 30, kProductsPerByte = 4, kBytesPerInstruction = 16;
   trace.shape = digest_shape(subject_.event, subject_.request.function.function, subject_.request.sample);
+  trace.defined = defined;
   const uint64_t products = totals.tensor_core_macs + totals.legacy_mma_macs;
   trace.stores_products_only = products >= subject_.options.traces->many_products() &&
-                               !tensor_results_decide(subject_.program, launch_.kernel->index);
+                               !tensor_results_decide(subject_.program, launch_.kernel->index) &&
+                               waits_leave_no_trace(subject_.program, launch_.kernel->index);
   // What a digest and a copy of memory cost must be worth what they save.
   uint64_t worth = trace.stores_products_only ? products / kProductsPerByte : 0;
   if (!trace.examples.empty()) worth += totals.instructions * kBytesPerInstruction;
-  if (live_bytes(*launch_.memory) > std::min(kMostMemory, worth)) return;
+  if (!defined || live_bytes(*launch_.memory) > std::min(kMostMemory, worth)) return;
   std::vector<uint64_t> pages = launch_.undo.saved();
+  std::sort(pages.begin(), pages.end());
   const size_t bytes = pages.size() * (UndoLog::kPageBytes + sizeof(uint64_t));
   if (trace.memory() + bytes > subject_.options.traces->room()) return;
   trace.has_results = true;
@@ -192,18 +217,34 @@ void LaunchWatch::add_results(LaunchTrace& trace, const LaunchTotals& totals) co
   trace.pages = std::move(pages);
 }
 
+bool LaunchWatch::wrote_the_same(const LaunchTrace& known, const LaunchTrace& trace) {
+  for (const ByteRange& range : trace.written) {
+    for (uint64_t at = range.address, end = range.address + range.bytes; at < end;) {
+      const uint64_t page = at / UndoLog::kPageBytes, stop = std::min(end, (page + 1) * UndoLog::kPageBytes);
+      const auto found = std::lower_bound(known.pages.begin(), known.pages.end(), page);
+      if (found == known.pages.end() || *found != page) return false;
+      const auto index = static_cast<size_t>(found - known.pages.begin());
+      const std::byte* then = known.contents.data() + index * UndoLog::kPageBytes + at % UndoLog::kPageBytes;
+      if (std::memcmp(host_pointer(at), then, stop - at) != 0) return false;
+      at = stop;
+    }
+  }
+  return true;
+}
+
 LaunchWatch::Totals LaunchWatch::retrace() {
   if (subject_.options.traces == nullptr || met_undefined()) return std::nullopt;
   const LaunchRequest& request = subject_.request;
   const auto known = subject_.options.traces->find(
       launch_.id, digest_shape(subject_.event, request.function.function, request.sample));
-  if (known == nullptr || !observer_.accepts_proof(subject_.event)) return std::nullopt;
+  if (known == nullptr || known->defined != digest_definedness() || !observer_.accepts_proof(subject_.event))
+    return std::nullopt;
   const FunctionCode* kernel = launch_.kernel;
   TraceObserver tracer(nullptr, subject_.event, launch_.clusters, subject_.options.threads);
   WriteSaver saver(tracer, *launch_.memory, launch_.undo);
   const bool same_memory = known->has_results && known->before == digest_memory(*launch_.memory, nullptr);
   const bool examples = same_memory && !known->examples.empty();
-  launch_.skips_products = same_memory && known->stores_products_only;
+  launch_.skips_products = same_memory && known->stores_products_only && !examples;
   launch_.program = &retracing_program(subject_.program);
   launch_.kernel = launch_.program->functions[kernel->index].get();
   launch_.definedness = nullptr;
@@ -219,6 +260,7 @@ LaunchWatch::Totals LaunchWatch::retrace() {
   bool same = !launch_.stopped && tracer.finish(trace);
   if (same && examples) {
     for (const uint32_t cluster : known->examples) same = same && trace.clusters[cluster] == known->clusters[cluster];
+    same = same && wrote_the_same(*known, trace);
   } else if (same) {
     same = trace.clusters == known->clusters;
   }

@@ -40,13 +40,18 @@ class LaunchWatch {
   /// Each thread watches its own clusters.
   Totals watch_on_all_threads();
 
-  /// The first cluster of each kind. Up to 16 of each become the trace's examples.
-  static std::vector<uint32_t> choose_examples(LaunchTrace& trace);
+  /// The first cluster of each kind. Up to 64 of each kind and schedule become the trace's examples, if they can stand
+  /// for the others.
+  std::vector<uint32_t> choose_examples(LaunchTrace& trace) const;
+  /// Nothing: more is known than which bytes were written.
+  std::optional<uint64_t> digest_definedness() const;
   void take_back();
   bool met_undefined() const;
   bool cancelled() const { return subject_.request.stop.stop_requested(); }
   /// Adds what the launch that has just ended left behind, if that may save products later.
-  void add_results(LaunchTrace& trace, const LaunchTotals& totals) const;
+  void add_results(LaunchTrace& trace, const LaunchTotals& totals, std::optional<uint64_t> defined) const;
+  /// Whether memory holds what `known` left, wherever `trace` wrote.
+  static bool wrote_the_same(const LaunchTrace& known, const LaunchTrace& trace);
   static std::vector<std::byte> copy_pages(const std::vector<uint64_t>& pages);
   static void put_pages(const std::vector<uint64_t>& pages, const std::vector<std::byte>& contents);
 

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "emulator/device.h"
 #include "spy.h"
@@ -66,7 +68,7 @@ struct Outcome {
 };
 
 Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_ptr<TraceStore>& traces,
-            uint32_t value = 5, unsigned threads = 2) {
+            uint32_t value = 5, unsigned threads = 2, uint32_t ctas = kCtas) {
   Outcome outcome;
   Spy spy;
   DeviceOptions options;
@@ -82,10 +84,10 @@ Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_p
   if (!module) return outcome;
   const uint64_t data = *(*device)->memory().allocate(kBytes, AllocationKind::device, "data");
   (void)(*device)->fill(data, value, 4, kBytes / 8);
-  spy.checker().watch_output("out", data + 32768, uint64_t{kCtas} * 128, 4);
+  spy.checker().watch_output("out", data + 32768, uint64_t{ctas} * 128, 4);
   LaunchRequest request;
   request.function = *(*device)->find_kernel(*module, "k");
-  request.grid[0] = kCtas;
+  request.grid[0] = ctas;
   request.block[0] = 32;
   request.parameters.resize(8);
   std::memcpy(request.parameters.data(), &data, 8);
@@ -243,48 +245,89 @@ TEST(Kinds, OneOfEachIsWatched) {
   }
 }
 
+// Long enough that a copy of memory is worth it.
+constexpr const char* kStoreAndLinger =
+    "  st.global.u32 [%rd2], %r9;\n  mov.u32 %r10, 0;\nMORE:\n  add.u32 %r10, %r10, 1;\n"
+    "  setp.ne.u32 %q2, %r10, 200;\n  @%q2 bra MORE;\n";
+constexpr const char* kWait = "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT;\n";
+
+std::string kernel_that_waits(const std::string& wait) {
+  std::string ptx = kernel("", kStoreAndLinger);
+  return ptx.replace(ptx.find(kWait), std::strlen(kWait), wait);
+}
+
 TEST(Kinds, SomeOfEachStandForAllUnderAnotherPolicy) {
-  // Long enough that a copy of memory is worth it.
-  const std::string ptx = kernel("", std::string(kStore) +
-                                         "  mov.u32 %r10, 0;\nMORE:\n  add.u32 %r10, %r10, 1;\n"
-                                         "  setp.ne.u32 %q2, %r10, 200;\n  @%q2 bra MORE;\n");
+  constexpr uint32_t kMany = 200;
+  const auto run_many = [](CompletionPolicy policy, const std::shared_ptr<TraceStore>& traces, uint32_t value = 5) {
+    return run(kernel_that_waits(kWait), policy, traces, value, 2, kMany);
+  };
   const auto traces = std::make_shared<TraceStore>();
-  const Outcome first = run(ptx, CompletionPolicy::eager, traces);
+  const Outcome first = run_many(CompletionPolicy::eager, traces);
   const auto trace = trace_of(*traces, first.launch);
   ASSERT_NE(trace, nullptr);
   ASSERT_TRUE(trace->has_results);
-  ASSERT_EQ(trace->examples.size(), 16u);
+  ASSERT_EQ(trace->examples.size(), 64u);
+  EXPECT_EQ(trace->examples.front(), 0u);
+  EXPECT_EQ(trace->examples.back(), kMany - 1);
   for (const CompletionPolicy policy : {CompletionPolicy::lazy, CompletionPolicy::random}) {
-    const Outcome again = run(ptx, policy, traces);
+    const Outcome again = run_many(policy, traces);
     EXPECT_EQ(again.proved, 1u);
     EXPECT_EQ(again.rules, first.rules);
     EXPECT_EQ(again.memory, first.memory);
   }
   // What the others leave behind is what they left then: here something else, to see that.
-  for (std::byte& byte : const_cast<LaunchTrace&>(*trace).contents) byte ^= std::byte{1};
-  EXPECT_NE(run(ptx, CompletionPolicy::lazy, traces).memory, first.memory);
+  auto& contents = const_cast<LaunchTrace&>(*trace).contents;
+  const auto is_example = [&](uint32_t cta) {
+    return std::binary_search(trace->examples.begin(), trace->examples.end(), cta);
+  };
+  uint32_t other = 0;
+  while (is_example(other)) ++other;
+  contents[size_t{other} * 128] ^= std::byte{1};
+  EXPECT_NE(run_many(CompletionPolicy::lazy, traces).memory, first.memory);
   // From other memory all of them run.
-  EXPECT_EQ(run(ptx, CompletionPolicy::lazy, traces, 6).memory, run(ptx, CompletionPolicy::lazy, nullptr, 6).memory);
+  EXPECT_EQ(run_many(CompletionPolicy::lazy, traces, 6).memory, run_many(CompletionPolicy::lazy, nullptr, 6).memory);
+  // An example that stores something else takes it all back.
+  contents[0] ^= std::byte{1};
+  const Outcome watched = run_many(CompletionPolicy::lazy, traces);
+  EXPECT_EQ(watched.memory, first.memory);
 }
 
-TEST(Kinds, WhatDependsOnThePolicyShowsInAnExample) {
-  // The tile is read without waiting for the copy; whether that matters the policy decides.
-  std::string ptx = kernel("", std::string(kStore) +
-                                   "  mov.u32 %r10, 0;\nMORE:\n  add.u32 %r10, %r10, 1;\n"
-                                   "  setp.ne.u32 %q2, %r10, 200;\n  @%q2 bra MORE;\n");
-  const std::string test = "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT;\n";
-  // Asks once only, and reads whatever is there.
-  ptx.replace(ptx.find(test), test.size(), "WAIT:\n  mbarrier.test_wait.parity.shared::cta.b64 %q1, [full], 0;\n");
-  const auto traces = std::make_shared<TraceStore>();
-  const Outcome early = run(ptx, CompletionPolicy::eager, traces);
-  EXPECT_TRUE(early.rules.empty()) << testing::PrintToString(early.rules);
-  const auto trace = trace_of(*traces, early.launch);
-  ASSERT_NE(trace, nullptr);
-  EXPECT_FALSE(trace->examples.empty());
-  const Outcome late = run(ptx, CompletionPolicy::lazy, traces);
-  EXPECT_EQ(late.proved, 0u);
-  EXPECT_FALSE(late.rules.empty());
-  EXPECT_EQ(late.rules, run(ptx, CompletionPolicy::lazy, nullptr).rules);
+TEST(Kinds, WhatSeesHowLongItWaitedRunsInFull) {
+  const std::string ask = "mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n";
+  const std::string test = "mbarrier.test_wait.parity.shared::cta.b64 %q1, [full], 0;\n";
+  const std::tuple<const char*, std::string, bool> waits[] = {
+      {"as nvcc writes it", "WAIT:\n" + ask + "selp.u32 %r21, 1, 0, %q1;\nsetp.eq.s32 %q3, %r21, 0;\n@%q3 bra WAIT;\n",
+       false},
+      {"as people write it", "WAIT:\n" + ask + "@%q1 bra DONE;\nbra WAIT;\nDONE:\n", false},
+      {"with a pause", "WAIT:\n" + ask + "@%q1 bra DONE;\nnanosleep.u32 20;\nbra.uni WAIT;\nDONE:\n", false},
+      {"the address computed each time",
+       "WAIT:\nmov.u32 %r20, full;\nadd.u32 %r20, %r20, 0;\n"
+       "mbarrier.test_wait.parity.shared::cta.b64 %q1, [%r20], 0;\n@!%q1 bra WAIT;\n",
+       false},
+      {"once only", "WAIT:\n" + test, true},
+      {"or something else", "WAIT:\n" + test + "setp.eq.u32 %q3, %r3, 77;\nor.pred %q1, %q1, %q3;\n@!%q1 bra WAIT;\n",
+       true},
+      {"counting", "mov.u32 %r20, 0;\nWAIT:\n" + ask + "add.u32 %r20, %r20, 1;\n@!%q1 bra WAIT;\n", true},
+      {"storing", "WAIT:\n" + ask + "st.shared.u32 [%r8], %r1;\n@!%q1 bra WAIT;\n", true},
+      {"guarded", "mov.u32 %r20, 0;\nWAIT:\n" + ask + "@!%q1 mov.u32 %r20, 1;\n@!%q1 bra WAIT;\n", true},
+      {"leaving when it fails, here never", "WAIT:\n" + ask + "@!%q1 bra OUT;\nbra ON;\nOUT:\nexit;\nON:\n", true},
+      {"a clock", "WAIT:\n" + ask + "@!%q1 bra WAIT;\nmov.u32 %r20, %clock;\n", true},
+      {"a mask of lanes", "WAIT:\n" + ask + "@!%q1 bra WAIT;\nactivemask.b32 %r20;\n", true},
+  };
+  for (const auto& [name, wait, leaves_trace] : waits) {
+    SCOPED_TRACE(name);
+    const std::string ptx = kernel_that_waits(wait);
+    const auto traces = std::make_shared<TraceStore>();
+    const Outcome first = run(ptx, CompletionPolicy::eager, traces);
+    const auto trace = trace_of(*traces, first.launch);
+    ASSERT_NE(trace, nullptr) << testing::PrintToString(first.rules);
+    EXPECT_EQ(trace->examples.empty(), leaves_trace);
+    for (const CompletionPolicy policy : {CompletionPolicy::lazy, CompletionPolicy::random}) {
+      const Outcome together = run(ptx, policy, traces), alone = run(ptx, policy, nullptr);
+      EXPECT_EQ(together.rules, alone.rules);
+      EXPECT_EQ(together.memory, alone.memory);
+    }
+  }
 }
 
 struct Odd {

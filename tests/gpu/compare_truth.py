@@ -7,8 +7,9 @@ inputs, in the quantities of docs/problems.md.
   compare_truth.py PTXBENCH libtruth.so OUT [--full]
 
 Writes OUT/truth.csv (row errors: the largest relative error of a row; logarithms: the largest absolute error) and
-OUT/libraries.csv. --full adds the primary problems at full size, whose truth is the GPU's alone. Exit code 1 if any two
-truths disagree.
+OUT/libraries.csv (the quantities without the budget for gradients, and the verdict of `ptxbench problems compare`). --full
+adds the primary problems at full size, whose truth is the GPU's alone. Exit code 1 if any two truths disagree or a
+library's result is rejected.
 """
 import csv
 import ctypes
@@ -99,6 +100,18 @@ def read(path):
         raw = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.uint8)
         tensors[name] = raw.view(TYPES[entry["dtype"]]).reshape(entry["shape"]).cuda()
     return tensors, metadata
+
+
+def write(path, tensors):
+    """The same the other way."""
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.contiguous().cpu().view(torch.uint8).numpy().tobytes()
+        code = next(code for code, dtype in TYPES.items() if dtype == tensor.dtype)
+        header[name] = {"dtype": code, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 def heads_first(tensor):
@@ -267,13 +280,22 @@ def main():
     truth = Truth(str(pathlib.Path(library).resolve()))
     listed = {problem["name"] for problem in
               json.loads(subprocess.run([program, "problems", "--json"], check=True, capture_output=True).stdout)["problems"]}
-    disagree = 0
+    disagree, rejected = 0, 0
     rows, library_rows = [], []
 
-    def compare_libraries(name, axes, distribution, t, results):
-        for output, made in libraries(name, t).items():
+    def compare_libraries(name, axes, distribution, t, results, judge=None):
+        nonlocal rejected
+        made = libraries(name, t)
+        verdicts = {}
+        if judge and made:
+            # What a library does not return is taken from the truth.
+            verdicts = judge(name, {output: made.get(output, truth) for output, truth in results.items()})
+        for output, values in made.items():
+            verdict = verdicts.get(output, "not judged")
+            rejected += verdict == "failed"
             library_rows.append([name, axes, distribution, output] + [f"{value:.3g}" for value in
-                                                                      quantities(made, results[output], 2.0**-8)])
+                                                                      quantities(values, results[output], 2.0**-8)] +
+                                [verdict])
 
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "x.safetensors"
@@ -293,8 +315,14 @@ def main():
                 disagree += not agree
                 rows.append([name, metadata["axes"], distribution, output, f"{with_cpu:.3g}", f"{with_torch:.3g}",
                              "agree" if agree else "DISAGREE"])
+            def judge(name, outputs):
+                write(file, outputs)
+                answer = subprocess.run([program, "problems", "compare", name, str(file), "--json", "--seed", "3",
+                                         "--distribution", distribution, *arguments], capture_output=True, text=True)
+                return {output["name"]: output["verdict"] for output in json.loads(answer.stdout)["outputs"]}
+
             compare_libraries(name, metadata["axes"], distribution, t,
-                              {output: pair[0] for output, pair in results.items()})
+                              {output: pair[0] for output, pair in results.items()}, judge)
 
         for name, axes in cases():
             if name not in listed:
@@ -337,11 +365,12 @@ def main():
             (out / "truth.csv", ["problem", "axes", "distribution", "output", "cpu_against_gpu", "pytorch_against_gpu",
                                  "verdict"], rows),
             (out / "libraries.csv", ["problem", "axes", "distribution", "output", "tensor_l2", "block_l2", "row_l2",
-                                     "element", "gain"], library_rows)):
+                                     "element", "gain", "verdict"], library_rows)):
         with open(path, "w", newline="") as stream:
             csv.writer(stream).writerows([header] + lines)
-    print(f"{len(rows)} outputs compared three ways, {disagree} disagree; {len(library_rows)} of libraries")
-    return 1 if disagree or not rows else 0
+    print(f"{len(rows)} outputs compared three ways, {disagree} disagree; {len(library_rows)} of libraries, "
+          f"{rejected} of them rejected by the rule")
+    return 1 if disagree or rejected or not rows else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ namespace ptxbench::base {
 namespace {
 
 constexpr int kMaxDepth = 256;
+constexpr std::size_t kMostKeys = 4096;  ///< of one object: they are found, and inserted, by looking at each
 
 bool is_too_deep(std::string_view text) {
   int depth = 0;
@@ -59,6 +60,7 @@ Result<Json> parse_json(std::string_view text, std::string_view what) { return p
 Result<Json> parse_json_unique(std::string_view text, std::string_view what) {
   std::vector<std::set<std::string>> open_objects;
   std::string twice;
+  bool too_many = false;
   auto json = parse(text, what, [&](int /*depth*/, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start) {
       open_objects.emplace_back();
@@ -67,9 +69,14 @@ Result<Json> parse_json_unique(std::string_view text, std::string_view what) {
     } else if (event == Json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
       if (!open_objects.back().insert(key).second && twice.empty()) twice = key;
+      if (open_objects.back().size() > kMostKeys) {
+        too_many = true;
+        return false;
+      }
     }
     return true;
   });
+  if (json && too_many) return input_error("{}: an object has more than {} keys", what, kMostKeys);
   if (json && !twice.empty()) return input_error("{}: an object has the key \"{}\" twice", what, twice);
   return json;
 }

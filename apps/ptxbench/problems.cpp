@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "commands.h"
+#include "evaluation/memory_need.h"
 #include "evaluation/run_judge.h"
 #include "evaluation/workload_state.h"
 #include "problem/dataset.h"
@@ -209,6 +210,7 @@ Result<Made> choose(const Options& options) {
   if (problems->size() > 1) {
     return input_error("{} has several checks: choose one with --workload, or axes with --axis", options.name);
   }
+  if (auto fits = evaluation::check_memory(problems->front()); !fits) return tl::unexpected(fits.error());
   return Made{std::move(problems->front()), {options.seed, *distribution, 0}};
 }
 
@@ -275,9 +277,9 @@ ExitCode write_tensors(const Options& options) {
       return report_error(
           Error{ErrorKind::input, problem::no_reference_message(problem.definition) + ": leave --truth out"});
     }
-    auto made = (*reference)(problem::request_for(problem, *inputs));
-    if (!made) return report_error(made.error());
-    truth = std::move(*made);
+    auto computed = (*reference)(problem::request_for(problem, *inputs));
+    if (!computed) return report_error(computed.error());
+    truth = std::move(*computed);
     for (const auto& tensor : truth->outputs) tensors.push_back(&tensor);
   }
   const auto written = problem::write_safetensors(options.file, tensors,

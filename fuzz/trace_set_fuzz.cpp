@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "problem/dataset.h"
+#include "problem/inputs.h"
 #include "problem/safetensors.h"
 #include "problem/validation.h"
 
@@ -38,6 +39,23 @@ void round_trip(std::string_view text, Parse parse) {
   check(to_json(*again) == printed, "printing is not stable");
 }
 
+/// Inputs of what is small enough to be quick.
+void fill_inputs(const problem::Dataset& dataset) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+  problem::InputOptions options;
+  options.threads = 1;
+  for (const auto& [name, definition] : dataset.definitions()) {
+    for (const auto* workloads : {&dataset.workloads(name), &dataset.checks(name)}) {
+      for (const problem::Workload& workload : *workloads) {
+        const auto made = problem::make_problem(definition, workload);
+        if (!made || made->tensor_bytes >= kMostBytes) continue;
+        const auto inputs = problem::make_inputs(*made, options);
+        check(inputs ? inputs->size() == definition.inputs.size() : !inputs.error().message.empty(), "inputs");
+      }
+    }
+  }
+}
+
 /// A folder of one file each, the parts of the input between zero bytes.
 void load_folder(std::string_view text) {
   static const fs::path root = fs::temp_directory_path() / ("trace_set_fuzz." + std::to_string(::getpid()));
@@ -55,6 +73,7 @@ void load_folder(std::string_view text) {
   for (const auto& remark : validation->remarks) check(!remark.message.empty(), "a remark without a message");
   const auto dataset = problem::Dataset::load({root});
   check(dataset.has_value() || validation->count(problem::Remark::Severity::error) > 0, "an error was not remarked");
+  if (dataset) fill_inputs(*dataset);
 }
 
 }  // namespace

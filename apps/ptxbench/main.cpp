@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "commands.h"
 
@@ -59,7 +60,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 ExitCode report_error(const Error& error) {
-  fmt::print(stderr, "ptxbench: error: {}\n", error.message);
+  fmt::print(stderr, "ptxbench: error: {}\n", base::printable(error.message, base::Lines::kept));
   return error.kind == ErrorKind::input ? ExitCode::usage : ExitCode::infrastructure;
 }
 

@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "commands.h"
+#include "evaluation/memory_need.h"
 #include "evaluation/run_judge.h"
 #include "evaluation/workload_state.h"
 #include "problem/dataset.h"
@@ -209,6 +210,7 @@ Result<Made> choose(const Options& options) {
   if (problems->size() > 1) {
     return input_error("{} has several checks: choose one with --workload, or axes with --axis", options.name);
   }
+  if (auto fits = evaluation::check_memory(problems->front()); !fits) return tl::unexpected(fits.error());
   return Made{std::move(problems->front()), {options.seed, *distribution, 0}};
 }
 

@@ -9,6 +9,7 @@ namespace ptxbench::base {
 namespace {
 
 constexpr int kMaxDepth = 256;
+constexpr std::size_t kMostKeys = 16384;  ///< of one object: they are found, and inserted, by looking at each
 
 bool is_too_deep(std::string_view text) {
   int depth = 0;
@@ -29,10 +30,44 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 
-Result<Json> parse(std::string_view text, std::string_view what, const Json::parser_callback_t& callback) {
+/// Looks at keys only. Not as a callback of the parser: with one, that searches a whole list after each of its objects.
+class KeyChecker : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!open_.back().insert(name).second && twice.empty()) twice = name;
+    too_many = open_.back().size() > kMostKeys;
+    return !too_many;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+  std::string twice;
+  bool too_many = false;
+
+ private:
+  std::vector<std::set<std::string>> open_;
+};
+
+Result<Json> parse(std::string_view text, std::string_view what) {
   if (is_too_deep(text)) return input_error("{}: nested more than {} levels deep", what, kMaxDepth);
   try {
-    return Json::parse(text, callback);
+    return Json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     std::size_t at = error.byte == 0 ? 0 : error.byte - 1;
     if (at > text.size()) at = text.size();
@@ -54,23 +89,14 @@ Result<Json> parse(std::string_view text, std::string_view what, const Json::par
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text, std::string_view what) { return parse(text, what, nullptr); }
+Result<Json> parse_json(std::string_view text, std::string_view what) { return parse(text, what); }
 
 Result<Json> parse_json_unique(std::string_view text, std::string_view what) {
-  std::vector<std::set<std::string>> open_objects;
-  std::string twice;
-  auto json = parse(text, what, [&](int /*depth*/, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) {
-      open_objects.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      open_objects.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!open_objects.back().insert(key).second && twice.empty()) twice = key;
-    }
-    return true;
-  });
-  if (json && !twice.empty()) return input_error("{}: an object has the key \"{}\" twice", what, twice);
+  KeyChecker keys;
+  Json::sax_parse(text, &keys);
+  if (keys.too_many) return input_error("{}: an object has more than {} keys", what, kMostKeys);
+  auto json = parse(text, what);
+  if (json && !keys.twice.empty()) return input_error("{}: an object has the key \"{}\" twice", what, keys.twice);
   return json;
 }
 

@@ -68,7 +68,8 @@ Result<HostOutcome> run_host_process(const HostRequest& request) {
       options.environment["LD_PRELOAD"] = joined(both, "LD_PRELOAD", request);
     }
   }
-  const auto sandbox = Sandbox::prepare(request.limits.data_bytes, request.untrusted);
+  const bool sockets = !request.untrusted || !request.socket.empty();
+  const auto sandbox = Sandbox::prepare(request.limits.data_bytes, request.untrusted, sockets);
   if (!sandbox) return tl::unexpected<Error>(sandbox.error());
   protect_this_process();
   options.working_directory = request.working_directory;

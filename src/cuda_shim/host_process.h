@@ -30,8 +30,8 @@ struct HostRequest {
   bool clear_environment = false;
   std::filesystem::path working_directory;
   std::filesystem::path socket;  ///< ShimServer::socket_path(); empty: no device
-  bool untrusted = false;        ///< may not change files nor leave its process group
-  bool preload = false;          ///< see ProgramInfo::needs_preload
+  bool untrusted = false;  ///< may not change files nor leave its process group, nor without a device have sockets
+  bool preload = false;    ///< see ProgramInfo::needs_preload
   bool inherit_streams = false;  ///< use our standard streams instead of capturing
   std::string stdin_text;
   std::vector<int> inherited_fds;                        ///< descriptors the process keeps under the same number

@@ -25,7 +25,7 @@ namespace {
 
 using Context = std::unique_ptr<void, void (*)(scmp_filter_ctx)>;
 
-int add_rules(scmp_filter_ctx context) {
+int add_rules(scmp_filter_ctx context, bool sockets) {
   const uint32_t denied = SCMP_ACT_ERRNO(EPERM);
   int failed = 0;
   const auto deny = [&](int call) { failed |= seccomp_rule_add(context, denied, call, 0); };
@@ -36,7 +36,7 @@ int add_rules(scmp_filter_ctx context) {
   };
   // Network: only Unix sockets, which is how the device is reached.
   const scmp_arg_cmp not_unix = {0, SCMP_CMP_NE, AF_UNIX, 0};
-  failed |= seccomp_rule_add_array(context, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), 1, &not_unix);
+  failed |= seccomp_rule_add_array(context, SCMP_ACT_ERRNO(EACCES), SCMP_SYS(socket), sockets ? 1 : 0, &not_unix);
   for (const int call :
        {SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register),
         // other processes
@@ -127,9 +127,10 @@ void drop_capabilities() {
 
 }  // namespace
 
-Result<Sandbox> Sandbox::prepare(uint64_t data_bytes, bool untrusted) {
+Result<Sandbox> Sandbox::prepare(uint64_t data_bytes, bool untrusted, bool sockets) {
   Context context(seccomp_init(SCMP_ACT_ALLOW), seccomp_release);
-  if (context == nullptr || add_rules(context.get()) != 0 || (untrusted && add_untrusted_rules(context.get()) != 0))
+  if (context == nullptr || add_rules(context.get(), sockets) != 0 ||
+      (untrusted && add_untrusted_rules(context.get()) != 0))
     return infrastructure_error("cannot build the system call filter");
   OwnedFd file(::memfd_create("filter", MFD_CLOEXEC));
   if (!file || seccomp_export_bpf(context.get(), file.get()) != 0) {

@@ -11,7 +11,8 @@ namespace ptxbench::cuda_shim {
 class Sandbox {
  public:
   /// `untrusted`: also no change to the file system and no session of its own.
-  static Result<Sandbox> prepare(uint64_t data_bytes, bool untrusted);
+  /// `sockets`: Unix ones, which reach the device.
+  static Result<Sandbox> prepare(uint64_t data_bytes, bool untrusted, bool sockets = true);
   /// In the child, before exec. 0 or an errno.
   int enter() const;
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "cuda_shim/host_process.h"
@@ -22,6 +24,8 @@ constexpr const char* kScript =
     ;
 constexpr int kNoTorch = 77;  // EXIT_NO_TORCH
 constexpr std::uint64_t kAlignment = 64;
+constexpr std::size_t kTokenBytes = 16;
+constexpr std::uint64_t kProcesses = 4096;  ///< of the user, threads included: enough for any machine's PyTorch
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -37,13 +41,27 @@ std::string interpreter(const PythonReferenceOptions& options) {
   return given != nullptr && *given != '\0' ? given : "python3";
 }
 
+/// What the script puts behind the results once all are there, as it stands in memory.
+std::string make_token() {
+  std::random_device random;
+  std::string token;
+  while (token.size() < kTokenBytes) token.push_back(static_cast<char>(random() & 0xffu));
+  return token;
+}
+
+std::string hex_of(std::string_view bytes) {
+  std::string hex;
+  for (const char byte : bytes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return hex;
+}
+
 /// What a Python process said last: the exception's line.
 std::string last_line(std::string_view text) {
   std::string last;
   for (const std::string_view line : base::split_lines(text)) {
     if (!base::trim(line).empty()) last = base::trim(line);
   }
-  return base::shorten_middle(last, 300);
+  return base::shorten_middle(base::printable(last), 300);
 }
 
 }  // namespace
@@ -74,7 +92,8 @@ Result<PythonTruth> python_truth(const problem::Problem& problem, const std::vec
     output_bytes += aligned((*outputs)[i].bytes());
   }
   auto in = cuda_shim::SharedMemory::create(std::max<std::uint64_t>(input_bytes, kAlignment));
-  auto out = cuda_shim::SharedMemory::create(std::max<std::uint64_t>(output_bytes, kAlignment));
+  static_assert(kTokenBytes <= kAlignment);
+  auto out = cuda_shim::SharedMemory::create(output_bytes + kAlignment);
   for (auto* memory : {&in, &out}) {
     if (!*memory) return tl::unexpected<Error>(memory->error());
     if (auto mapped = (*memory)->map(); !mapped) return tl::unexpected<Error>(mapped.error());
@@ -88,6 +107,8 @@ Result<PythonTruth> python_truth(const problem::Problem& problem, const std::vec
   request["input_bytes"] = in->bytes();
   request["output_fd"] = out->fd();
   request["output_bytes"] = out->bytes();
+  const std::string token = make_token();
+  request["token"] = hex_of(token);
   request["threads"] =
       options.threads > 0 ? options.threads : static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
 
@@ -95,19 +116,33 @@ Result<PythonTruth> python_truth(const problem::Problem& problem, const std::vec
   // -I: neither the working directory nor the user's own packages and variables come in.
   host.argv = {python, "-I", "-B", "-c", kScript};
   host.untrusted = true;
+  // What a user's variables hold is none of its business, and must not change its results.
+  host.clear_environment = true;
+  const char* path = std::getenv("PATH");
+  host.environment = {
+      {"PATH", path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin"}, {"LANG", "C.UTF-8"}, {"HOME", "/"}};
   host.working_directory = "/";
   host.stdin_text = request.dump(-1, ' ', false, Json::error_handler_t::replace);
   host.inherited_fds = {in->fd(), out->fd()};
   host.max_output_bytes = std::size_t{1} << 20;
   host.limits.wall = options.wall_limit;
   host.limits.data_bytes = 8 * (problem.tensor_bytes + (std::uint64_t{1} << 30));
+  host.limits.file_bytes = 0;  // files in memory are not counted as data
+  host.limits.processes = kProcesses;
   host.cancel = options.cancel;
   const auto outcome = cuda_shim::run_host_process(host);
   if (!outcome) return tl::unexpected<Error>(outcome.error());
+  if (outcome->end == cuda_shim::HostOutcome::End::cancelled ||
+      outcome->end == cuda_shim::HostOutcome::End::timed_out) {
+    return PythonTruth{std::nullopt, fmt::format("its Python reference {}", outcome->describe()), false};
+  }
   if (!outcome->ok()) {
     const std::string said = last_line(outcome->stderr_text);
     if (outcome->exit_code == kNoTorch) return none(said);
     return none(fmt::format("its Python reference {}{}{}", outcome->describe(), said.empty() ? "" : ": ", said));
+  }
+  if (std::memcmp(out->view().data() + out->bytes() - kTokenBytes, token.data(), kTokenBytes) != 0) {
+    return none("its Python reference ended without giving results");
   }
   for (std::size_t i = 0; i < outputs->size(); ++i) {
     Tensor& output = (*outputs)[i];

@@ -22,9 +22,11 @@ struct PythonReferenceOptions {
 struct PythonTruth {
   std::optional<problem::Truth> truth;
   std::string reason;
+  bool lasting = true;  ///< the reason would be the same again; not so when it was cancelled or ran out of time
 };
 
-/// Runs the definition's `run` with PyTorch on the CPU, in a process without network that cannot change files. It is
+/// Runs the definition's `run` with PyTorch on the CPU, in a process without sockets and without the user's
+/// variables that cannot change files. It is
 /// only as exact as the reference is: it may round where the native references do not. A missing interpreter or
 /// PyTorch, an exception, a wrong shape or the end of the time is a reason, not an error.
 Result<PythonTruth> python_truth(const problem::Problem& problem, const std::vector<problem::Tensor>& inputs,

@@ -166,7 +166,10 @@ void judge_execution(const DeviceObservation& observation, Run& run, std::vector
       std::any_of(mine.begin(), mine.end(), [](const Finding& one) { return one.severity != Severity::note; }) ||
       cannot_tell;
   for (Finding& finding : host_findings(observation.host, explained)) mine.push_back(std::move(finding));
-  if (observation.host.finished() && observation.backend.launches == 0 && !explained) {
+  const bool has_work =
+      observation.outputs.empty() || std::any_of(observation.outputs.begin(), observation.outputs.end(),
+                                                 [](const problem::Tensor& output) { return output.count > 0; });
+  if (observation.host.finished() && observation.backend.launches == 0 && !explained && has_work) {
     mine.push_back(execution_finding("host.no-launch", "run() returned without launching a kernel",
                                      "launch the kernel, and check the result of every CUDA call"));
   }
@@ -264,6 +267,10 @@ Result<CorrectnessTimes> judge_correctness(const DeviceObservation& observation,
       return times;
     }
     for (const problem::Tensor& output : observation.outputs) {
+      if (output.count == 0) {
+        tiles.emplace_back();
+        continue;
+      }
       if (!problem::has_poison(output.dtype)) {
         unknown(fmt::format("what sampled clusters wrote cannot be told in outputs of type {}; use --full or --axis",
                             problem::to_string(output.dtype)));

@@ -49,10 +49,7 @@ def in_order(results, outputs):
     return results
 
 
-def write_outputs(torch, request, results):
-    if request["output_bytes"] == 0:
-        return
-    memory = mmap.mmap(request["output_fd"], request["output_bytes"])
+def write_outputs(torch, request, memory, results):
     for spec, value in zip(request["outputs"], in_order(results, request["outputs"])):
         value = torch.as_tensor(value)
         if list(value.shape) != spec["shape"]:
@@ -64,6 +61,8 @@ def write_outputs(torch, request, results):
 
 def main():
     request = json.load(sys.stdin)
+    # Whoever waits knows by the token that the results are there, since the reference may end the process itself.
+    token = bytes.fromhex(request.pop("token"))
     torch = load_torch()
     torch.set_num_threads(request["threads"])
     torch.manual_seed(0)
@@ -73,7 +72,9 @@ def main():
         fail("the reference has no function `run`")
     with torch.no_grad():
         results = space["run"](*read_inputs(torch, request))
-    write_outputs(torch, request, results)
+    memory = mmap.mmap(request["output_fd"], request["output_bytes"])
+    write_outputs(torch, request, memory, results)
+    memory[-len(token):] = token
 
 
 main()

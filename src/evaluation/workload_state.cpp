@@ -69,7 +69,7 @@ Result<std::shared_ptr<const WorkloadState>> WorkloadCache::get(const problem::P
     entry->bytes = bytes_of(entry->state->inputs);
   }
   const auto reference = problem::find_reference(problem.definition);
-  if ((with_truth || !reference) && !entry->state->truth && entry->state->no_truth.empty()) {
+  if ((with_truth || !reference) && !entry->state->truth && (entry->state->no_truth.empty() || entry->try_again)) {
     const auto started = Clock::now();
     // Others may be reading the state that has no truth yet: it is replaced, not changed.
     auto complete = std::make_shared<WorkloadState>();
@@ -87,6 +87,7 @@ Result<std::shared_ptr<const WorkloadState>> WorkloadCache::get(const problem::P
       complete->truth = std::move(made->truth);
       complete->truth_from_python = complete->truth.has_value();
       complete->no_truth = std::move(made->reason);
+      entry->try_again = !made->lasting;
     }
     complete->truth_seconds = seconds_since(started);
     if (entry->state.use_count() == 1) {

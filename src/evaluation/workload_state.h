@@ -41,6 +41,7 @@ class WorkloadCache {
     std::string key;
     std::mutex making;  ///< held while the state is made or completed
     std::shared_ptr<WorkloadState> state;
+    bool try_again = false;  ///< there is no truth for a reason that does not last
     std::uint64_t bytes = 0;
   };
   std::shared_ptr<Entry> find(const std::string& key);

@@ -4,20 +4,10 @@
 #include <utility>
 
 #include "problem/fp8_attention.h"
+#include "problem/structure.h"
 
 namespace ptxbench::problem {
 namespace {
-
-std::optional<std::size_t> find_tensor(const std::vector<TensorSpec>& specs, std::string_view name) {
-  const auto found =
-      std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
-  if (found == specs.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - specs.begin());
-}
-
-bool is_wide_float(Dtype dtype) {
-  return dtype == Dtype::bfloat16 || dtype == Dtype::float16 || dtype == Dtype::float32;
-}
 
 /// A tensor of one fp32 element, whatever its rank.
 bool is_one_float(const Definition& definition, const TensorSpec& spec) {
@@ -52,7 +42,7 @@ std::optional<AttentionRoles> attention_roles(const Definition& definition) {
   if (definition.op_type != "attention") return std::nullopt;
   AttentionRoles roles;
   roles.backward = find_tensor(definition.inputs, "dO").has_value();
-  roles.causal = definition.has_tag("mask:causal") || definition.name.ends_with("_causal");
+  roles.causal = definition.is_causal();
   const bool scaled = !roles.backward && definition.inputs.size() == 7;
   if (definition.inputs.size() != (roles.backward ? 6
                                    : scaled       ? 7
@@ -122,6 +112,7 @@ AttentionShape attention_shape(const TruthRequest& request, const AttentionRoles
   if (const auto descales = attention_descales(request, roles)) {
     shape.score_factor = descales->of_scores();
     shape.output_factor = descales->of_output();
+    shape.largest_output = static_cast<double>(from_e4m3(0x7e));
   }
   return shape;
 }

@@ -278,8 +278,10 @@ void forward_rows(const AttentionHead& head, RowRange queries, const AttentionRo
       logarithm = -INFINITY;
       continue;
     }
-    for (std::int64_t d = 0; d < depth; ++d)
-      to[d] = static_cast<float>(sums.row(i)[d] / total[at] * head.output_factor);
+    for (std::int64_t d = 0; d < depth; ++d) {
+      const double element = sums.row(i)[d] / total[at] * head.output_factor;
+      to[d] = static_cast<float>(std::clamp(element, -head.largest_output, head.largest_output));
+    }
     logarithm = static_cast<float>(static_cast<double>(maximum[at]) * kLn2 + std::log(total[at]));
   }
 }
@@ -293,6 +295,7 @@ void forward_part(const AttentionShape& shape, const AttentionInputs& inputs, co
                      shape.depth,
                      shape.scale()};
   head.output_factor = shape.output_factor;
+  head.largest_output = shape.largest_output;
   if (shape.causal) head.causal_offset = 0;
   forward_rows(head, {part.begin, part.end}, {o + first * shape.depth, shape.depth, lse + first, 1});
 }
@@ -488,7 +491,9 @@ void attention_forward_fp64(const AttentionShape& shape, const AttentionInputs& 
         sum += weight;
         for (std::int64_t d = 0; d < shape.depth; ++d) to[d] += weight * v.row(j)[d];
       }
-      for (std::int64_t d = 0; d < shape.depth; ++d) to[d] *= shape.output_factor / sum;
+      for (std::int64_t d = 0; d < shape.depth; ++d) {
+        to[d] = std::clamp(to[d] * (shape.output_factor / sum), -shape.largest_output, shape.largest_output);
+      }
       lse[first + i] = top + std::log(sum);
     }
   });

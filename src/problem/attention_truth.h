@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,12 +14,13 @@
 namespace ptxbench::problem {
 
 struct AttentionShape {
-  std::int64_t heads = 0;     ///< B * H: independent problems
-  std::int64_t sequence = 0;  ///< S: queries and keys of a head
-  std::int64_t depth = 0;     ///< D
-  bool causal = false;        ///< query i sees keys 0 to i only
-  double score_factor = 1;    ///< on Q K^T, beside 1 / sqrt(D): the descales of Q and K
-  double output_factor = 1;   ///< on O of the forward pass: the descales of the second product
+  std::int64_t heads = 0;            ///< B * H: independent problems
+  std::int64_t sequence = 0;         ///< S: queries and keys of a head
+  std::int64_t depth = 0;            ///< D
+  bool causal = false;               ///< query i sees keys 0 to i only
+  double score_factor = 1;           ///< on Q K^T, beside 1 / sqrt(D): the descales of Q and K
+  double output_factor = 1;          ///< on O of the forward pass: the descales of the second product
+  double largest_output = INFINITY;  ///< of |O| of the forward pass: where its type saturates
 
   std::int64_t rows() const { return heads * sequence; }
   double scale() const;  ///< score_factor / sqrt(D)
@@ -78,7 +80,8 @@ struct AttentionHead {
   double scale = 1;
   /// With a causal mask: query i sees keys 0 to i + offset only. The offset may be negative.
   std::optional<std::int64_t> causal_offset = std::nullopt;
-  double output_factor = 1;  ///< of o
+  double output_factor = 1;          ///< of o
+  double largest_output = INFINITY;  ///< of |o|
 };
 
 /// Where results go: query i's row of depth elements to o + i * pitch, its logarithm to lse[i * lse_pitch].

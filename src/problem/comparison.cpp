@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t kBlockRows = 64;
 constexpr double kNormFloor = 0.1;
 constexpr double kCompatTolerance = 1e-2;
+constexpr float kExactIntegers = 0x1p24f;  ///< from here on fp32, which truths are in, does not have every integer
 constexpr std::uint64_t kPoison16 = 0xffa5;
 constexpr std::uint64_t kPoison32 = 0xffa5a5a5;
 constexpr std::uint64_t kPoison64 = 0xa5a5a5a5a5a5a5a5;
@@ -33,10 +34,10 @@ struct Block {
 };
 
 struct Counts {
-  std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, compat_bad = 0;
+  std::uint64_t wrong = 0, unwritten = 0, nan = 0, infinite = 0, compat_bad = 0, unequal = 0;
   double worst_element = 0, max_absolute = 0, max_excess = 0, compat_absolute = 0, compat_relative = 0;
   std::optional<ElementError> worst_at, first_wrong;
-  std::uint64_t not_infinite = 0;
+  std::uint64_t not_infinite = 0, not_nan = 0, truth_nan = 0, truth_inexact = 0;
 };
 
 bool comes_before(const ElementError& a, const ElementError& b) {
@@ -56,6 +57,13 @@ float rounded_to(Dtype dtype, float value) {
     default:
       return value;
   }
+}
+
+/// Whether fp32 tells which integer of the type the truth is.
+bool is_exact_integer(Dtype dtype, float truth) {
+  if (dtype == Dtype::boolean) return true;
+  const float past = std::ldexp(1.0f, std::min(bits_of(dtype) - 1, 24));
+  return std::fabs(truth) < kExactIntegers && truth >= -past && truth < past && truth == std::trunc(truth);
 }
 
 class Comparer {
@@ -245,14 +253,28 @@ class Comparer {
           const float t = truth_[start + i];
           const float y = values[i];
           bool wrong = false;
-          if (!std::isfinite(y) && std::isfinite(t)) {
+          if (may_be_unwritten(y, t) && is_poison(output_, start + i)) {
+            // Before all else: poison is a NaN itself, which a truth that is NaN must not excuse.
             wrong = true;
-            if (is_poison(output_, start + i)) {
-              ++counts.unwritten;
-              ++cell.unwritten;
-            } else {
-              ++(std::isnan(y) ? counts.nan : counts.infinite);
-            }
+            ++counts.unwritten;
+            ++cell.unwritten;
+          } else if (std::isnan(t)) {
+            ++counts.truth_nan;
+            wrong = is_float(output_.dtype) && !std::isnan(y);
+            if (wrong) ++counts.not_nan;
+          } else if (!is_float(output_.dtype)) {
+            // A large truth still differs from what is plainly wrong; other inexact ones say nothing.
+            const bool exact = is_exact_integer(output_.dtype, t);
+            if (!exact) ++counts.truth_inexact;
+            const bool telling = exact || (bits_of(output_.dtype) >= 32 && std::fabs(t) >= kExactIntegers);
+            compat(t, y, counts);
+            counts.max_absolute =
+                std::max(counts.max_absolute, std::fabs(static_cast<double>(y) - static_cast<double>(t)));
+            wrong = telling && y != (output_.dtype == Dtype::boolean && t != 0 ? 1.0f : t);
+            if (wrong) ++counts.unequal;
+          } else if (!std::isfinite(y) && std::isfinite(t)) {
+            wrong = true;
+            ++(std::isnan(y) ? counts.nan : counts.infinite);
           } else if (std::isfinite(t)) {
             const double error = std::fabs(static_cast<double>(y) - static_cast<double>(t));
             const double beyond_share = error - share * std::fabs(static_cast<double>(t));
@@ -266,14 +288,9 @@ class Comparer {
             }
             const bool bad = error > 0 && compat(t, y, counts);
             wrong = by_reference() ? bad : excess > limit || beyond_share > absolute_limit;
-          } else if (std::isnan(t) != std::isnan(y) || (std::isinf(t) && t != y)) {
+          } else if (t != y) {
             wrong = true;
-            if (is_poison(output_, start + i)) {
-              ++counts.unwritten;
-              ++cell.unwritten;
-            } else {
-              ++counts.not_infinite;
-            }
+            ++counts.not_infinite;
           }
           if (wrong) {
             ++counts.wrong;
@@ -298,6 +315,10 @@ class Comparer {
     result_.nan = total.nan;
     result_.infinite = total.infinite;
     result_.not_infinite = total.not_infinite;
+    result_.not_nan = total.not_nan;
+    truth_nan_ = total.truth_nan;
+    truth_inexact_ = total.truth_inexact;
+    unequal_ = total.unequal;
     result_.worst_element = total.worst_element;
     result_.worst_element_at = total.worst_at;
     result_.max_absolute_error = total.max_absolute;
@@ -308,7 +329,7 @@ class Comparer {
     result_.compat.max_relative_error = total.compat_relative;
     const double allowed = (1 - options_.matched_ratio) * static_cast<double>(result_.known);
     result_.compat.passed = static_cast<double>(total.compat_bad) <= allowed &&
-                            total.unwritten + total.nan + total.infinite + total.not_infinite == 0;
+                            total.unwritten + total.nan + total.infinite + total.not_infinite + total.not_nan == 0;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].known == 0) continue;
       ++result_.cell_count;
@@ -339,6 +360,10 @@ class Comparer {
     into.nan += from.nan;
     into.infinite += from.infinite;
     into.not_infinite += from.not_infinite;
+    into.not_nan += from.not_nan;
+    into.truth_nan += from.truth_nan;
+    into.truth_inexact += from.truth_inexact;
+    into.unequal += from.unequal;
     into.compat_bad += from.compat_bad;
     into.max_absolute = std::max(into.max_absolute, from.max_absolute);
     into.max_excess = std::max(into.max_excess, from.max_excess);
@@ -356,6 +381,12 @@ class Comparer {
   }
 
   bool by_reference() const { return options_.tolerance == Tolerance::reference; }
+
+  /// Integers may well be what poison is by chance; a bool is never.
+  bool may_be_unwritten(float y, float t) const {
+    if (is_float(output_.dtype)) return std::isnan(y);
+    return output_.dtype == Dtype::boolean || y != t;
+  }
 
   std::vector<std::string> broken_limits() const {
     std::vector<std::string> broken;
@@ -389,6 +420,12 @@ class Comparer {
     if (result_.not_infinite > 0) {
       failures.push_back(fmt::format("{} elements are not infinite as they should be", result_.not_infinite));
     }
+    if (result_.not_nan > 0)
+      failures.push_back(fmt::format("{} elements are not NaN as they should be", result_.not_nan));
+    if (unequal_ > 0) {
+      failures.push_back(fmt::format("{} of {} elements are not equal to the truth, which {} must be", unequal_,
+                                     result_.known, to_string(output_.dtype)));
+    }
     if (limits_) result_.absolute = limits_->absolute_max || limits_->absolute_rms;
     if (limits_ && !limits_->calibrated) {
       result_.note =
@@ -396,7 +433,9 @@ class Comparer {
     }
     result_.rule = options_.tolerance;
     auto broken = broken_limits();
-    if (by_reference()) {
+    if (!is_float(output_.dtype)) {
+      // Equality needs neither rule.
+    } else if (by_reference()) {
       if (!result_.compat.passed && failures.empty()) {
         failures.push_back(fmt::format("{} of {} elements are off by more than {} both absolutely and relatively",
                                        result_.compat.bad_elements, result_.known, kCompatTolerance));
@@ -407,7 +446,17 @@ class Comparer {
     }
     if (!failures.empty()) {
       result_.verdict = Verdict::failed;
-    } else if (!limits_ && !by_reference()) {
+    } else if (output_.count == 0) {
+      result_.verdict = Verdict::passed;
+      result_.note = "it has no elements";
+    } else if (truth_nan_ > 0) {
+      result_.verdict = Verdict::unknown;
+      result_.note = fmt::format("{} elements of the truth are NaN, so what is right there is not known", truth_nan_);
+    } else if (truth_inexact_ > 0) {
+      result_.verdict = Verdict::unknown;
+      result_.note =
+          fmt::format("fp32, which the truth is in, does not tell {} elements of it exactly", truth_inexact_);
+    } else if (!limits_ && !by_reference() && is_float(output_.dtype)) {
       result_.verdict = Verdict::unknown;
       result_.note = fmt::format("no calibrated limits for outputs of type {}", to_string(output_.dtype));
     } else if (result_.known == 0) {
@@ -429,8 +478,11 @@ class Comparer {
   std::vector<Segment> segments_;
   std::vector<Block> blocks_;
   double rms_ = 0, max_excess_ = 0;
+  std::uint64_t truth_nan_ = 0, truth_inexact_ = 0, unequal_ = 0;
 };
 
+/// In 8 bits: the NaN that conversions do not give, no valid bool, and for types in which every byte is a value one
+/// that neither fills nor saturation leave: -91 in int8, 3 and -1 in pairs of 4-bit floats.
 std::uint64_t poison_of(Dtype dtype) {
   switch (bits_of(dtype)) {
     case 16:
@@ -440,7 +492,7 @@ std::uint64_t poison_of(Dtype dtype) {
     case 64:
       return kPoison64;
     default:
-      return 0xff;
+      return has_poison(dtype) ? 0xff : 0xa5;
   }
 }
 
@@ -495,9 +547,8 @@ void fill_poison(Tensor& tensor) {
 }
 
 bool has_poison(Dtype dtype) {
-  // The conversions to 8-bit floats give the NaN 0x7f, never 0xff; integers of 8 bits and pairs of 4-bit floats may
-  // well be 0xff.
-  return bits_of(dtype) >= 16 || dtype == Dtype::float8_e4m3fn || dtype == Dtype::float8_e5m2;
+  return bits_of(dtype) >= 16 || dtype == Dtype::float8_e4m3fn || dtype == Dtype::float8_e5m2 ||
+         dtype == Dtype::boolean;
 }
 
 bool is_poison(const Tensor& tensor, std::uint64_t index) {

@@ -96,6 +96,7 @@ struct TensorComparison {
   std::uint64_t unwritten = 0;          ///< still poison
   std::uint64_t nan = 0, infinite = 0;  ///< where the truth is finite; poison not counted
   std::uint64_t not_infinite = 0;       ///< anything else where the truth is infinite; poison not counted
+  std::uint64_t not_nan = 0;            ///< anything else where the truth is NaN; poison not counted
 
   double tensor_l2 = 0;
   double worst_block_l2 = 0;
@@ -159,13 +160,15 @@ struct CompareOptions {
 };
 
 /// Compares `output` with `truth` (fp32, as many elements). Without limits the verdict by the strict rule is `unknown`,
-/// but NaN, infinities and unwritten elements still fail.
+/// but NaN, infinities and unwritten elements still fail. Integers and bools must be equal by either rule. Where the
+/// truth is NaN, or is not exactly the integer that it stands for, nothing passes.
 TensorComparison compare(const Tensor& output, std::span<const float> truth, const std::optional<Limits>& limits,
                          const CompareOptions& options = {});
 
 // Poison: what outputs hold before the candidate runs. For floating types a NaN with an unlikely payload.
 void fill_poison(Tensor& tensor);
-/// Whether the type has a poison that is an unlikely value: all but integers of 8 bits, bool and float4.
+/// Whether the type has a poison that is an unlikely value: all but integers of 8 bits and float4. Their outputs start
+/// as an unlikely value as well, which fails like any wrong one, but is not told from one that was written.
 bool has_poison(Dtype dtype);
 /// Whether element `index` still holds the poison of its type; no for types without.
 bool is_poison(const Tensor& tensor, std::uint64_t index);

@@ -50,8 +50,18 @@ Result<std::string> optional_text(const Json& json, std::string_view key, std::s
   return text->value_or("");
 }
 
+/// More would be no problem for a kernel, but a file made to keep this program busy.
+constexpr std::size_t kMostEntries = 256;
+
+Result<void> check_count(const Json& json, std::string_view key, std::string_view where) {
+  if (json.size() <= kMostEntries) return {};
+  return input_error("{}.{}: {} entries are more than the {} that are possible here", where, key, json.size(),
+                     kMostEntries);
+}
+
 /// Axes form a forest: whoever binds a parent before its children must come to an end.
 Result<void> check_parents(const Definition& definition, std::string_view where) {
+  // Following every chain from every axis, found by name, takes the cube of their number: parse_definition bounds it.
   for (const Axis& axis : definition.axes) {
     std::string chain = axis.name;
     const Axis* at = &axis;
@@ -96,6 +106,7 @@ Result<std::vector<TensorSpec>> parse_specs(const Json& json, std::string_view k
                                             std::string_view where) {
   const auto object = object_member(json, key, where);
   if (!object) return forward(object.error());
+  if (auto few = check_count(**object, key, where); !few) return forward(few.error());
   std::vector<TensorSpec> specs;
   for (const auto& [name, entry] : (*object)->items()) {
     const std::string here = fmt::format("{}.{}.{}", where, key, name);
@@ -107,6 +118,7 @@ Result<std::vector<TensorSpec>> parse_specs(const Json& json, std::string_view k
     if (!entry.contains("shape")) return input_error("{}.shape: missing; a scalar has \"shape\": null", here);
     const Json& shape = entry["shape"];
     if (shape.is_array()) {
+      if (auto few = check_count(shape, "shape", here); !few) return forward(few.error());
       spec.shape.emplace();
       for (const Json& extent : shape) {
         const auto axis = base::json_as<std::string>(extent, fmt::format("{}.shape[{}]", here, spec.shape->size()));
@@ -219,6 +231,15 @@ std::vector<std::string> Definition::variable_axes() const {
 
 bool Definition::has_tag(std::string_view tag) const { return std::find(tags.begin(), tags.end(), tag) != tags.end(); }
 
+bool Definition::is_causal() const {
+  if (has_tag("mask:causal")) return true;
+  const auto parts = base::split(name, '_');
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] == "causal" && (i == 0 || parts[i - 1] != "non")) return true;
+  }
+  return false;
+}
+
 bool Definition::is_batch_axis(std::string_view axis) const { return has_tag(fmt::format("batch-axis:{}", axis)); }
 
 const InputSource* Workload::find_input(std::string_view input) const {
@@ -240,6 +261,7 @@ Result<Definition> parse_definition(const Json& json, std::string_view where) {
 
   const auto axes = object_member(json, "axes", where);
   if (!axes) return forward(axes.error());
+  if (auto few = check_count(**axes, "axes", where); !few) return forward(few.error());
   for (const auto& [axis_name, entry] : (*axes)->items()) {
     auto axis = parse_axis(axis_name, entry, fmt::format("{}.axes.{}", where, axis_name));
     if (!axis) return forward(axis.error());

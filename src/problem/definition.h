@@ -44,7 +44,7 @@ struct Definition {
   std::vector<Axis> axes;           ///< in file order
   std::vector<TensorSpec> inputs;   ///< in call order
   std::vector<TensorSpec> outputs;  ///< in call order, after the inputs
-  std::string reference;            ///< Python source; never executed here
+  std::string reference;            ///< Python source; what evaluation runs where there is no native reference
   std::vector<std::string> tags;
   std::string description;
   std::vector<std::string> constraints;  ///< kept, not evaluated
@@ -53,6 +53,9 @@ struct Definition {
   const Axis* find_axis(std::string_view axis) const;
   std::vector<std::string> variable_axes() const;
   bool has_tag(std::string_view tag) const;
+  /// Whether a causal mask is meant: by the tag "mask:causal", or by "causal" as a part of the name, between
+  /// underscores, and not after "non".
+  bool is_causal() const;
   /// A constant axis that only counts independent problems, by the tag "batch-axis:NAME": small workloads for checking
   /// may give it another value, since a kernel reads it from its tensors' shapes.
   bool is_batch_axis(std::string_view axis) const;

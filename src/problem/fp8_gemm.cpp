@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "problem/scale_factors.h"
+#include "problem/structure.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -14,12 +15,12 @@ constexpr FactorRange kFactors{-2, 4};
 
 const TensorSpec* find_input(const Definition& definition, std::string_view name, std::size_t rank, Dtype dtype,
                              std::size_t& index) {
-  const auto& inputs = definition.inputs;
-  const auto found =
-      std::find_if(inputs.begin(), inputs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
-  if (found == inputs.end() || !found->shape || found->shape->size() != rank || found->dtype != dtype) return nullptr;
-  index = static_cast<std::size_t>(found - inputs.begin());
-  return &*found;
+  const auto found = find_tensor(definition.inputs, name);
+  if (!found) return nullptr;
+  const TensorSpec& spec = definition.inputs[*found];
+  if (!spec.shape || spec.shape->size() != rank || spec.dtype != dtype) return nullptr;
+  index = *found;
+  return &spec;
 }
 
 /// A constant axis's value, else nothing.

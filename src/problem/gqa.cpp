@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "problem/structure.h"
+
 namespace ptxbench::problem {
 namespace {
 
-std::optional<std::size_t> find_tensor(const std::vector<TensorSpec>& specs, std::string_view name) {
-  const auto found =
-      std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& spec) { return spec.name == name; });
-  if (found == specs.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - specs.begin());
-}
-
-bool is_wide_float(Dtype dtype) {
-  return dtype == Dtype::bfloat16 || dtype == Dtype::float16 || dtype == Dtype::float32;
-}
+constexpr std::uint64_t kMostKeys = std::uint64_t{1} << 28;  ///< of all requests: 2 GiB of places
 
 /// One of the int32 tensors, which are always in memory.
 struct Indices {
@@ -101,10 +94,14 @@ bool derived_input(const Definition& definition, std::size_t input) {
          roles.kv_last_page_len == input;
 }
 
+std::optional<double> multiply_adds_with(const Problem& problem, const std::vector<Tensor>& inputs) {
+  const auto shape = gqa_shape(request_for(problem, inputs), *gqa_roles(problem.definition));
+  return shape ? std::optional(shape->multiply_adds()) : std::nullopt;
+}
+
 /// The lengths of the requests decide, and where they are derived they depend on the seed: those of seed 0 stand for
 /// all.
 std::optional<double> multiply_adds(const Problem& problem) {
-  const GqaRoles roles = *gqa_roles(problem.definition);
   std::vector<Tensor> inputs(problem.definition.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!derived_input(problem.definition, i) || std::holds_alternative<DerivedInput>(source_of(problem, i))) continue;
@@ -113,8 +110,7 @@ std::optional<double> multiply_adds(const Problem& problem) {
     inputs[i] = std::move(*given);
   }
   if (!derive_gqa_inputs(problem, inputs, {})) return std::nullopt;
-  const auto shape = gqa_shape(request_for(problem, inputs), roles);
-  return shape ? std::optional(shape->multiply_adds()) : std::nullopt;
+  return multiply_adds_with(problem, inputs);
 }
 
 }  // namespace
@@ -160,8 +156,7 @@ std::optional<GqaRoles> gqa_roles(const Definition& definition) {
        {std::optional(roles.kv_indptr), roles.qo_indptr, roles.kv_indices, roles.kv_last_page_len}) {
     if (index && (!has_shape(inputs[*index], 1) || inputs[*index].dtype != Dtype::int32)) return std::nullopt;
   }
-  roles.causal =
-      roles.qo_indptr && (definition.has_tag("mask:causal") || definition.name.find("causal") != std::string::npos);
+  roles.causal = roles.qo_indptr && definition.is_causal();
   return roles;
 }
 
@@ -230,6 +225,18 @@ Result<GqaShape> gqa_shape(const TruthRequest& request, const GqaRoles& roles) {
     last.values = given->values;
   }
 
+  // Requests may share pages, so that short lists stand for more keys than any cache has.
+  std::uint64_t keys = 0;
+  for (std::size_t i = 0; i < requests; ++i) {
+    const auto listed_here = static_cast<std::uint64_t>(kv->values[i + 1] - kv->values[i]);
+    const auto each = static_cast<std::uint64_t>(page_size);
+    if (listed_here > 0 && each > (kMostKeys - keys) / listed_here) {
+      return input_error("{}: the requests have more than {} keys in all, which is more than is possible here",
+                         problem.title(), kMostKeys);
+    }
+    keys += listed_here * each;
+  }
+
   for (std::size_t i = 0; i < requests; ++i) {
     GqaRequest one;
     one.query_begin = queries.values.empty() ? static_cast<std::int64_t>(i) : queries.values[i];
@@ -271,6 +278,7 @@ const Operation kGqa{[](const Definition& definition) { return gqa_roles(definit
                      limits_of,
                      multiply_adds,
                      derived_input,
-                     derive_gqa_inputs};
+                     derive_gqa_inputs,
+                     multiply_adds_with};
 
 }  // namespace ptxbench::problem

@@ -128,7 +128,7 @@ constexpr float kTinyFactor = 0x1p-130f;
 PTXBENCH_HD float near_tie(float normal) { return exact::fma(normal, 0.015625f, normal < 0.0f ? -1.0f : 1.0f); }
 
 /// Counter of element `element` (in blocks of four) of tensor `tensor`; `purpose` 0 gives values, 1 says which are
-/// spikes (or tiny), 2 gives scale factors (scale_factors.h).
+/// spikes (or tiny), 2 gives scale factors (scale_factors.h), 3 offsets and pages (gqa_inputs.cpp).
 PTXBENCH_HD PhiloxBlock element_counter(std::uint64_t block, std::uint32_t tensor, std::uint32_t purpose) {
   return {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), tensor, purpose}};
 }

@@ -19,6 +19,13 @@ std::optional<double> required_multiply_adds(const Problem& problem) {
   return operation == nullptr ? std::nullopt : operation->multiply_adds(problem);
 }
 
+std::optional<double> required_multiply_adds(const Problem& problem, const std::vector<Tensor>& inputs) {
+  const Operation* operation = find_operation(problem.definition);
+  if (operation == nullptr) return std::nullopt;
+  return operation->multiply_adds_with == nullptr ? operation->multiply_adds(problem)
+                                                  : operation->multiply_adds_with(problem, inputs);
+}
+
 std::optional<ReferenceFunction> find_reference(const Definition& definition) {
   const Operation* operation = find_operation(definition);
   return operation == nullptr ? std::nullopt : std::optional<ReferenceFunction>(operation->truth);

@@ -14,7 +14,10 @@
 namespace ptxbench::problem {
 
 /// Multiply-adds that the problem needs, where that is known: what the share of work done by tensor cores refers to.
+/// Where they depend on inputs that follow from the seed, these are those of seed 0: an estimate.
 std::optional<double> required_multiply_adds(const Problem& problem);
+/// Those with these very inputs.
+std::optional<double> required_multiply_adds(const Problem& problem, const std::vector<Tensor>& inputs);
 
 /// One input for a reference: a tensor in memory, or its generator.
 struct ReferenceInput {
@@ -83,11 +86,12 @@ struct Operation {
   Result<Truth> (*truth)(const TruthRequest& request);
   /// Of an output; nothing where the rule is not calibrated.
   std::optional<Limits> (*limits)(const Definition& definition, std::size_t output);
-  /// Nothing where they depend on the inputs.
   std::optional<double> (*multiply_adds)(const Problem& problem);
   /// Both null where no input follows from others.
   bool (*is_derived)(const Definition& definition, std::size_t input) = nullptr;
   Result<void> (*derive)(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) = nullptr;
+  /// Null where multiply_adds depend on the axes alone.
+  std::optional<double> (*multiply_adds_with)(const Problem& problem, const std::vector<Tensor>& inputs) = nullptr;
 };
 
 /// Nothing when the definition is no operation that is known here.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <system_error>
 
@@ -15,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxHeader = std::uint64_t{16} << 20;
+constexpr std::size_t kMostExtents = 256;
+constexpr std::size_t kListedKeys = 32;  ///< in an error
 
 constexpr std::pair<std::string_view, Dtype> kCodes[] = {{"F32", Dtype::float32},
                                                          {"F16", Dtype::float16},
@@ -58,6 +61,7 @@ Result<std::vector<SafetensorsEntry>> SafetensorsFile::parse_header(std::string_
     const auto shape = base::required_member(value, "shape", here);
     if (!shape) return tl::unexpected(shape.error());
     if (!(*shape)->is_array()) return input_error("{}.shape: a list is needed", here);
+    if ((*shape)->size() > kMostExtents) return input_error("{}.shape: more than {} extents", here, kMostExtents);
     for (const auto& extent : **shape) {
       const auto number = base::json_as<std::int64_t>(extent, here);
       if (!number) return tl::unexpected(number.error());
@@ -121,15 +125,23 @@ Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
   SafetensorsFile file;
   file.path_ = path;
   file.entries_ = std::move(*entries);
+  file.by_key_.resize(file.entries_.size());
+  std::iota(file.by_key_.begin(), file.by_key_.end(), std::size_t{0});
+  std::sort(file.by_key_.begin(), file.by_key_.end(),
+            [&](std::size_t a, std::size_t b) { return file.entries_[a].key < file.entries_[b].key; });
   return file;
 }
 
 Result<const SafetensorsEntry*> SafetensorsFile::find(std::string_view key) const {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const SafetensorsEntry& candidate) { return candidate.key == key; });
-  if (entry != entries_.end()) return &*entry;
+  const auto found = std::lower_bound(
+      by_key_.begin(), by_key_.end(), key,
+      [&](std::size_t candidate, std::string_view wanted) { return entries_[candidate].key < wanted; });
+  if (found != by_key_.end() && entries_[*found].key == key) return &entries_[*found];
   std::string keys;
-  for (const SafetensorsEntry& candidate : entries_) keys += (keys.empty() ? "" : ", ") + candidate.key;
+  for (std::size_t i = 0; i < std::min(entries_.size(), kListedKeys); ++i) {
+    keys += (keys.empty() ? "" : ", ") + entries_[i].key;
+  }
+  if (entries_.size() > kListedKeys) keys += fmt::format(" and {} more", entries_.size() - kListedKeys);
   return input_error("{}: no tensor '{}'; there are: {}", path_.string(), key, keys.empty() ? "none" : keys);
 }
 

@@ -40,6 +40,7 @@ class SafetensorsFile {
   Result<const SafetensorsEntry*> find(std::string_view key) const;
   std::filesystem::path path_;
   std::vector<SafetensorsEntry> entries_;
+  std::vector<std::size_t> by_key_;  ///< entries in the order of their keys: many workloads may read one file
 };
 
 /// Writes the tensors, by their names, and `metadata` (strings by key) to a new file; one that is there is replaced

@@ -20,7 +20,7 @@ Result<std::uint64_t> element_count(const Shape& shape) {
   std::uint64_t count = 1;
   for (const std::int64_t extent : shape) {
     if (extent < 0) return input_error("shape {} has a negative extent", to_string(shape));
-    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count) || count >> 62 != 0) {
+    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(extent), &count) || count >> 58 != 0) {
       return input_error("shape {} has more elements than can be addressed", to_string(shape));
     }
   }

@@ -14,7 +14,8 @@ namespace ptxbench::problem {
 /// Extents, outermost first; empty for a scalar. All tensors are dense and row-major.
 using Shape = std::vector<std::int64_t>;
 
-/// Number of elements (1 for a scalar), or an error when an extent is negative or the count does not fit 62 bits.
+/// Number of elements (1 for a scalar), or an error when an extent is negative or the count does not fit 58 bits: so
+/// many elements of any type have a size in bytes that fits 62.
 Result<std::uint64_t> element_count(const Shape& shape);
 /// "[8192, 5120]".
 std::string to_string(const Shape& shape);

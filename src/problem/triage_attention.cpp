@@ -179,7 +179,10 @@ class Row {
     }
     if (!(total > 0)) return std::nullopt;
     if (!values) return std::vector<double>{top + std::log(total)};
-    for (double& value : sum) value *= shape_.output_factor * a.output_factor / total;
+    for (double& value : sum) {
+      value *= shape_.output_factor * a.output_factor / total;
+      value = std::clamp(value, -shape_.largest_output, shape_.largest_output);
+    }
     return sum;
   }
 

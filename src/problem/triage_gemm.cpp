@@ -179,7 +179,7 @@ class GemmDiagnosis {
           return dot(left.data() + m * static_cast<std::size_t>(depth_),
                      right.data() + n * static_cast<std::size_t>(depth_), depth_);
         });
-        if (explained < 0.98) continue;
+        if (!(explained >= 0.98)) continue;
         found_.push_back({"block_scale", fmt::format("{}{}", kNames[which], variant.text), explained});
         return;
       }
@@ -199,7 +199,7 @@ class GemmDiagnosis {
       for (int which = 1; which <= 3; ++which) {
         const double left = misread_error2(swizzle, (which & 1) != 0, (which & 2) != 0);
         const double explained = 1 - left / sampled_error2;
-        if (explained < 0.98) continue;
+        if (!(explained >= 0.98)) continue;
         found_.push_back({"operand_swizzle",
                           fmt::format("{} {} stored with a {}-byte swizzle but read without it, or the reverse: the "
                                       "swizzle in the tensor map and the layout in the matrix descriptor differ",
@@ -254,7 +254,7 @@ class GemmDiagnosis {
         return dot(left.data() + i * static_cast<std::size_t>(depth_),
                    right.data() + j * static_cast<std::size_t>(depth_), depth_);
       });
-      if (explained < 0.98) continue;
+      if (!(explained >= 0.98)) continue;
       found_.push_back({"transposed_operand",
                         fmt::format("{} {} read as if the reduction were not the contiguous dimension (transposed)",
                                     kOperands[which], which == 3 ? "are" : "is"),
@@ -281,7 +281,7 @@ class GemmDiagnosis {
           return a_behind ? dot(left, right + distance, count) : dot(left + distance, right, count);
         });
         // What the first tiles met is not known.
-        if (explained < 0.98 - 1.5 * static_cast<double>(distance) / static_cast<double>(depth_)) continue;
+        if (!(explained >= 0.98 - 1.5 * static_cast<double>(distance) / static_cast<double>(depth_))) continue;
         found_.push_back(
             {"stale_k",
              fmt::format("{} is {} of K behind {} in every step: its stage still holds an earlier tile when "
@@ -332,7 +332,7 @@ class GemmDiagnosis {
       }
     }
     // A factor of 0 or 2 is a part that is missing or was added twice; one of the whole sum is no partial one.
-    if (best.explained < 0.98 || whole > 0.98 || best.k == depth_ || std::fabs(best.factor) < 0.1 ||
+    if (!(best.explained >= 0.98) || whole > 0.98 || best.k == depth_ || std::fabs(best.factor) < 0.1 ||
         std::fabs(best.factor - 2) < 0.1) {
       return;
     }
@@ -408,7 +408,7 @@ class GemmDiagnosis {
     }
     if (stale_operand(runs)) return;
     const double explained = error2_ > 0 ? 1 - left / error2_ : 0;
-    if (explained < 0.5) return;
+    if (!(explained >= 0.5)) return;
     std::string missing, repeated;
     int missing_count = 0, repeated_count = 0;
     for (const Range& run : runs) {
@@ -462,7 +462,7 @@ class GemmDiagnosis {
           }
           return sum;
         });
-        if (explained < 0.9) continue;
+        if (!(explained >= 0.9)) continue;
         found_.push_back(
             {"stale_k",
              fmt::format("for k {}-{} the tile of {} is that of k {}-{}: its stage was read before the new "

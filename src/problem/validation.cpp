@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "problem/dataset.h"
+#include "problem/inputs.h"
 #include "problem/reference.h"
 #include "problem/safetensors.h"
 
@@ -27,7 +29,9 @@ class Validator {
   }
 
  private:
-  void add(Severity severity, std::string message) { result_.remarks.push_back({severity, std::move(message)}); }
+  void add(Severity severity, std::string_view message) {
+    result_.remarks.push_back({severity, base::printable(message)});
+  }
 
   void check(const Definition& definition) {
     ++result_.definitions;
@@ -70,8 +74,13 @@ class Validator {
         }
         ++result_.workloads;
         check_blobs(*problem);
-        for (const TensorSpec& input : (*found)->inputs) {
-          if (input.is_scalar() && workload.find_input(input.name) == nullptr) {
+        for (std::size_t i = 0; i < (*found)->inputs.size(); ++i) {
+          const TensorSpec& input = (*found)->inputs[i];
+          if (std::holds_alternative<ScalarInput>(source_of(*problem, i))) {
+            if (const auto made = make_input(*problem, i, {}); !made) add(Severity::error, made.error().message);
+          }
+          if (input.is_scalar() && std::holds_alternative<RandomInput>(source_of(*problem, i)) &&
+              workload.find_input(input.name) == nullptr) {
             add(Severity::warning, fmt::format("{}: workload {}: the scalar {} has no value, so it is random",
                                                workload.file, workload.uuid, input.name));
           }

@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/printable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,6 +96,15 @@ TEST(Text, ShortenMiddle) {
   EXPECT_EQ(shorten_middle("0123456789", 4), "01\n... 6 bytes left out ...\n89");
   // Two-byte characters are not torn: the cut moves to a boundary.
   EXPECT_EQ(shorten_middle("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 6), "\xc3\xa4\n... 4 bytes left out ...\n\xc3\xa4");
+}
+
+TEST(Text, PrintableKeepsTextAndEscapesWhatSteersTerminals) {
+  EXPECT_EQ(printable("a\tb \xc3\xa4 \xe2\x82\xac \xf0\x9f\x99\x82"), "a\tb \xc3\xa4 \xe2\x82\xac \xf0\x9f\x99\x82");
+  EXPECT_EQ(printable("\x1b[31m\r\x7f"), "\\x1b[31m\\x0d\\x7f");
+  EXPECT_EQ(printable("a\nb"), "a\\nb");
+  EXPECT_EQ(printable("a\nb", Lines::kept), "a\nb");
+  EXPECT_EQ(printable("\xc2\x9b\xe2\x80\xae"), "\\u009b\\u202e");
+  EXPECT_EQ(printable("\xff \xc3 \xed\xa0\x80 \xc0\xaf"), "\\xff \\xc3 \\xed\\xa0\\x80 \\xc0\\xaf");
 }
 
 TEST(Text, CandidateFilesHaveBareNames) {

@@ -95,6 +95,11 @@ TEST_F(PythonReference, WhatGoesWrongIsAReason) {
   EXPECT_HAS(reason("def run(x, s):\n  return {'z': x}\n"), "run returned no y");
   EXPECT_HAS(reason("def run(x, s):\n  return x[0]\n"), "run returned y of shape [], but it is [5, 3]");
   EXPECT_HAS(reason("import os\ndef run(x, s):\n  os.kill(os.getpid(), 9)\n"), "was killed by signal 9");
+  const std::string none = "its Python reference ended without giving results";
+  EXPECT_EQ(reason("import os\nos._exit(0)\n"), none);
+  EXPECT_EQ(reason("import sys\ndef run(x, s):\n  sys.exit(0)\n"), none);
+  EXPECT_EQ(reason("import os\ndef run(x, s):\n  os._exit(0)\n"), none);
+  EXPECT_HAS(reason("def run(x, s):\n  raise ValueError('\\x1b[31mred')\n"), "ValueError: \\x1b[31mred");
   options_.wall_limit = std::chrono::milliseconds(300);
   EXPECT_HAS(reason("def run(x, s):\n  while True: pass\n"), "was stopped after");
   options_.python = "/no/such/python";
@@ -115,6 +120,33 @@ TEST_F(PythonReference, CannotTouchFilesOrTheNetwork) {
   EXPECT_HAS(reason(open_it), "PermissionError");
   EXPECT_FALSE(fs::exists(target));
   EXPECT_HAS(reason("import socket\ndef run(x, s):\n  socket.socket()\n  return x * s\n"), "Error");
+  EXPECT_HAS(reason("import socket\ndef run(x, s):\n  socket.socket(socket.AF_UNIX)\n  return x * s\n"),
+             "PermissionError");
+  EXPECT_HAS(reason("import os\ndef run(x, s):\n  os.ftruncate(os.memfd_create('m'), 4096)\n  return x * s\n"),
+             "File too large");
+}
+
+TEST_F(PythonReference, SeesNoVariablesOfOurs) {
+  ::setenv("PTXBENCH_TEST_VARIABLE", "secret", 1);
+  const auto said = reason("import os\ndef run(x, s):\n  raise ValueError(sorted(os.environ))\n");
+  ::unsetenv("PTXBENCH_TEST_VARIABLE");
+  EXPECT_HAS(said, "'HOME', 'LANG',");
+  EXPECT_EQ(said.find("PTXBENCH"), std::string::npos) << said;
+}
+
+TEST_F(PythonReference, ACancelledRunIsNotRemembered) {
+  ::setenv("PTXBENCH_PYTHON", options_.python.c_str(), 1);
+  WorkloadCache cache;
+  const auto problem = problem_with("def run(x, s):\n  return x * s\n");
+  std::stop_source cancelled;
+  cancelled.request_stop();
+  const auto first = cache.get(problem, {}, true, cancelled.get_token());
+  const auto second = cache.get(problem, {}, true);
+  ::unsetenv("PTXBENCH_PYTHON");
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE((*first)->truth);
+  EXPECT_FALSE((*first)->no_truth.empty());
+  EXPECT_TRUE((*second)->truth) << (*second)->no_truth;
 }
 
 /// What the judge says of an output that is `factor` times x s.

@@ -209,5 +209,79 @@ TEST(Compare, TheReferencesRuleDecidesOnRequest) {
   EXPECT_EQ(compare(output, truth, std::nullopt, options).verdict, Verdict::failed) << "but no NaN";
 }
 
+TEST(Compare, PoisonIsUnwrittenEvenWhereTheTruthIsNan) {
+  auto output = Tensor::create("C", Dtype::float32, {4});
+  fill_poison(*output);
+  const std::vector<float> truth(4, NAN);
+  for (const Tolerance rule : {Tolerance::strict, Tolerance::reference}) {
+    CompareOptions options;
+    options.tolerance = rule;
+    const auto result = compare(*output, truth, std::nullopt, options);
+    EXPECT_EQ(result.verdict, Verdict::failed);
+    EXPECT_EQ(result.unwritten, 4u);
+  }
+}
+
+TEST(Compare, ATruthThatIsNanProvesNothing) {
+  auto output = Tensor::create("C", Dtype::float32, {4});
+  const std::vector<float> truth = {1, NAN, 3, 4};
+  from_float(Dtype::float32, truth.data(), 0, 4, output->data());
+  CompareOptions options;
+  options.tolerance = Tolerance::reference;
+  auto result = compare(*output, truth, std::nullopt, options);
+  EXPECT_EQ(result.verdict, Verdict::unknown);
+  EXPECT_NE(result.note.find("NaN"), std::string::npos) << result.note;
+  output->as<float>()[1] = 2;
+  result = compare(*output, truth, std::nullopt, options);
+  EXPECT_EQ(result.verdict, Verdict::failed);
+  EXPECT_NE(result.failures.front().find("not NaN"), std::string::npos) << result.failures.front();
+}
+
+TEST(Compare, IntegersAndBoolsMustBeEqual) {
+  CompareOptions options;
+  options.tolerance = Tolerance::reference;
+  const auto verdict = [&](Dtype dtype, std::vector<float> values, const std::vector<float>& truth) {
+    auto output = Tensor::create("C", dtype, {static_cast<std::int64_t>(values.size())});
+    from_float(dtype, values.data(), 0, values.size(), output->data());
+    return compare(*output, truth, std::nullopt, options).verdict;
+  };
+  for (const Dtype dtype : {Dtype::int64, Dtype::int32, Dtype::int16}) {
+    EXPECT_EQ(verdict(dtype, {10000, -5}, {10000, -5}), Verdict::passed) << to_string(dtype);
+    EXPECT_EQ(verdict(dtype, {10001, -5}, {10000, -5}), Verdict::failed) << to_string(dtype);
+  }
+  EXPECT_EQ(verdict(Dtype::int8, {100, 0}, {100, 0}), Verdict::passed);
+  EXPECT_EQ(verdict(Dtype::int8, {101, 0}, {100, 0}), Verdict::failed);
+  EXPECT_EQ(verdict(Dtype::boolean, {1, 0}, {1, 0}), Verdict::passed);
+  EXPECT_EQ(verdict(Dtype::boolean, {1, 1}, {1, 0}), Verdict::failed);
+  EXPECT_EQ(verdict(Dtype::int32, {16777216}, {16777216}), Verdict::unknown) << "it may stand for 16777217";
+  EXPECT_EQ(verdict(Dtype::int32, {16777218}, {16777216}), Verdict::failed);
+  EXPECT_EQ(verdict(Dtype::int32, {2}, {2.5f}), Verdict::unknown);
+  EXPECT_EQ(verdict(Dtype::int8, {127}, {300}), Verdict::unknown);
+}
+
+TEST(Compare, UnwrittenOutputsOfEveryTypeFail) {
+  const std::vector<float> truths[] = {std::vector<float>(16, 0), std::vector<float>(16, 1), std::vector<float>(16, -1),
+                                       std::vector<float>(16, 6), std::vector<float>(16, -6)};
+  CompareOptions options;
+  options.tolerance = Tolerance::reference;
+  for (const Dtype dtype :
+       {Dtype::float32, Dtype::float16, Dtype::bfloat16, Dtype::float8_e4m3fn, Dtype::float8_e5m2, Dtype::float4_e2m1,
+        Dtype::int64, Dtype::int32, Dtype::int16, Dtype::int8, Dtype::boolean}) {
+    auto output = Tensor::create("C", dtype, {16});
+    fill_poison(*output);
+    for (const auto& truth : truths) {
+      const auto result = compare(*output, truth, std::nullopt, options);
+      EXPECT_EQ(result.verdict, Verdict::failed) << to_string(dtype) << " " << truth[0];
+      EXPECT_EQ(result.unwritten, has_poison(dtype) ? 16u : 0u) << to_string(dtype);
+    }
+  }
+}
+
+TEST(Compare, NoElementsPass) {
+  const auto output = Tensor::create("C", Dtype::bfloat16, {0, 64});
+  EXPECT_EQ(compare(*output, {}, kLimits).verdict, Verdict::passed);
+  EXPECT_EQ(compare(*output, {}, std::nullopt).verdict, Verdict::passed);
+}
+
 }  // namespace
 }  // namespace ptxbench::problem

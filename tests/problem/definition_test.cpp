@@ -57,6 +57,28 @@ TEST(Definition, AxisTypeMayBeLeftOut) {
   EXPECT_FALSE(parse_definition(json, "f")->find_axis("M")->constant);
 }
 
+TEST(Definition, ListsWithoutEndAreRefused) {
+  Json json = example();
+  for (int i = 0; i < 300; ++i) json["axes"][fmt::format("a{}", i)] = {{"type", "var"}};
+  expect_error(json, {"file.json.axes", "302 entries", "256"});
+  json = example();
+  for (int i = 0; i < 300; ++i) json["outputs"][fmt::format("y{}", i)] = json["outputs"]["y"];
+  expect_error(json, {"file.json.outputs", "256"});
+  json = example();
+  json["inputs"]["x"]["shape"] = std::vector<std::string>(300, "M");
+  expect_error(json, {"file.json.inputs.x.shape", "256"});
+}
+
+TEST(Definition, ShapesThatNoMemoryHoldsAreErrors) {
+  Json json = example();
+  json["axes"]["N"]["value"] = 1;
+  json["inputs"]["x"]["dtype"] = "int64";
+  const auto wide = parse_definition(json, "file.json");
+  for (const std::int64_t m : {std::int64_t{1} << 60, std::int64_t{1} << 61, std::int64_t{1} << 58}) {
+    EXPECT_FALSE(shape_of(wide->inputs[0], *bind_axes(*wide, {{"M", m}}))) << m;
+  }
+}
+
 TEST(Definition, ErrorsNameFilePathAndRemedy) {
   const auto with = [](auto change) {
     Json json = example();

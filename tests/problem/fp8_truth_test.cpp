@@ -192,6 +192,22 @@ TEST(Fp8AttentionTruth, AgreesWithFp64) {
   }
 }
 
+TEST(Fp8AttentionTruth, SaturatesWhereTheTypeDoes) {
+  const Problem problem = attention_problem(1, 4, 64, false);
+  auto inputs = *make_inputs(problem, options_of(Distribution::normal));
+  const AttentionRoles roles = *attention_roles(problem.definition);
+  inputs[roles.descales->o].as<float>()[0] *= 1e6f;
+  const TruthRequest request = request_for(problem, inputs);
+  const auto truth = (*find_reference(problem.definition))(request);
+  ASSERT_TRUE(truth);
+  std::vector<double> o(inputs[roles.q].count), lse(4);
+  attention_forward_fp64(attention_shape(request, roles), attention_inputs(request, roles), o.data(), lse.data());
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    EXPECT_EQ(std::fabs(truth->outputs[roles.o].as<float>()[i]), 448.0f);
+    EXPECT_EQ(std::fabs(o[i]), 448.0);
+  }
+}
+
 TEST(Fp8AttentionTruth, OnlyItsOwnStructureIsRecognised) {
   const Definition good = attention_problem(2, 64, 64, false).definition;
   ASSERT_TRUE(attention_roles(good));

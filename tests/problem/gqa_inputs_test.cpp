@@ -134,6 +134,26 @@ std::string refusal(const GqaCase& what, const char* tensor,
   return truth ? "" : truth.error().message;
 }
 
+// Short lists of pages that many requests share, or large pages, must not become lists of billions of keys.
+TEST(GqaInputs, MoreKeysThanAnyCacheHasAreRefused) {
+  for (const std::int64_t page_size : {std::int64_t{1} << 25, std::int64_t{1} << 40}) {
+    GqaCase what{GqaKind::decode, 2, 2, 16, 1, page_size};
+    what.depth = 0;  // so that the cache itself takes no memory
+    Problem problem = gqa_problem(what);
+    for (const char* given : {"sm_scale"}) problem.workload.inputs.emplace_back(given, ScalarInput{0.5});
+    const auto inputs = make_inputs(problem, {});
+    ASSERT_FALSE(inputs);
+    EXPECT_NE(inputs.error().message.find("more than 268435456 keys"), std::string::npos) << inputs.error().message;
+  }
+}
+
+TEST(GqaInputs, MultiplyAddsAreThoseOfTheInputs) {
+  const GqaData one({GqaKind::prefill, 4, 90, 150, 200}, 1), other({GqaKind::prefill, 4, 90, 150, 200}, 2);
+  EXPECT_EQ(required_multiply_adds(one.problem, one.tensors), one.shape.multiply_adds());
+  EXPECT_EQ(required_multiply_adds(other.problem, other.tensors), other.shape.multiply_adds());
+  EXPECT_NE(one.shape.multiply_adds(), other.shape.multiply_adds());
+}
+
 TEST(GqaInputs, BrokenIndicesAreRefused) {
   const GqaCase paged{GqaKind::prefill, 4, 90, 12, 20, 16}, decode{GqaKind::decode, 5, 5, 40, 60};
   const auto set = [](std::size_t index, std::int32_t value) {
@@ -285,6 +305,14 @@ TEST(ShippedProblems, GqaIsWholeAndNamedByTheRule) {
         EXPECT_TRUE(!empty || !roles->qo_indptr) << problem->title();
       }
     }
+    const auto& few = dataset->checks(name);
+    EXPECT_TRUE(std::any_of(few.begin(), few.end(),
+                            [](const Workload& workload) {
+                              const auto* scale = std::get_if<ScalarInput>(workload.find_input("sm_scale"));
+                              return scale != nullptr &&
+                                     std::fabs(std::get<double>(scale->value) * std::sqrt(128.0) - 1) > 0.1;
+                            }))
+        << name << ": a kernel with a scale of its own must fail one of them";
     // Sizes of one's own.
     std::vector<std::string> axes;
     for (const std::string& axis : definition.variable_axes()) {
@@ -313,8 +341,15 @@ TEST(References, GqaIsFoundByStructure) {
   Definition other = prefill;
   std::swap(other.inputs[0], other.inputs[3]);
   EXPECT_EQ(gqa_roles(other)->q, 3u) << "the order of the call is free";
+  for (const char* name : {"g", "g_non_causal", "g_noncausal", "g_causality", "acausal", "non_causal_h4"}) {
+    other.name = name;
+    EXPECT_FALSE(gqa_roles(other)->causal) << name;
+  }
+  for (const char* name : {"causal", "g_causal", "g_causal_h4"}) {
+    other.name = name;
+    EXPECT_TRUE(gqa_roles(other)->causal) << name;
+  }
   other.name = "g";
-  EXPECT_FALSE(gqa_roles(other)->causal);
   other.tags.push_back("mask:causal");
   EXPECT_TRUE(gqa_roles(other)->causal);
   const auto refused = [&](const Definition& from, auto change) {

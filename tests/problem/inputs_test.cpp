@@ -39,6 +39,34 @@ TEST(Inputs, ScalarsAndRandomTensors) {
   EXPECT_EQ(std::memcmp((*inputs)[0].data(), expected, sizeof(expected)), 0) << "what is left out is random";
 }
 
+TEST(Inputs, ScalarsAreExactOrRefused) {
+  const auto made = [](Dtype dtype, const ScalarInput& value) {
+    Problem problem = problem_with("{}");
+    problem.definition.inputs[1].dtype = dtype;
+    problem.workload.inputs = {{"s", value}};
+    return make_input(problem, 1, {});
+  };
+  EXPECT_EQ(made(Dtype::int32, {std::int64_t{16777217}})->as<std::int32_t>()[0], 16777217);
+  EXPECT_EQ(made(Dtype::int32, {-16777217.0})->as<std::int32_t>()[0], -16777217);
+  EXPECT_EQ(made(Dtype::int8, {std::int64_t{-128}})->as<std::int8_t>()[0], -128);
+  EXPECT_EQ(made(Dtype::boolean, {true})->as<std::uint8_t>()[0], 1);
+  EXPECT_EQ(made(Dtype::int16, {true})->as<std::int16_t>()[0], 1);
+  EXPECT_EQ(made(Dtype::float16, {std::int64_t{3}})->as<std::uint16_t>()[0], 0x4200);
+  for (const auto& [dtype, value] : {std::pair<Dtype, ScalarInput>{Dtype::int8, {std::int64_t{300}}},
+                                     {Dtype::int8, {std::int64_t{-129}}},
+                                     {Dtype::int32, {std::int64_t{1} << 31}},
+                                     {Dtype::int32, {2.5}},
+                                     {Dtype::int64, {1e19}},
+                                     {Dtype::boolean, {std::int64_t{2}}},
+                                     {Dtype::float16, {70000.0}},
+                                     {Dtype::float8_e4m3fn, {1000.0}},
+                                     {Dtype::float32, {1e300}}}) {
+    const auto wrong = made(dtype, value);
+    ASSERT_FALSE(wrong) << to_string(dtype);
+    EXPECT_NE(wrong.error().message.find("workload u: input s is "), std::string::npos) << wrong.error().message;
+  }
+}
+
 TEST(Inputs, SafetensorsMustFit) {
   const auto folder = *base::TempDir::create();
   const auto write = [&](const std::string& header, std::size_t bytes) {

@@ -76,6 +76,16 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
   EXPECT_TRUE(SafetensorsFile::open(path)) << "what was there stays";
 }
 
+TEST_F(SafetensorsTest, HeadersOfVeryManyTensorsAreRefusedAtOnce) {
+  std::string header = "{";
+  for (int i = 0; i < 16400; ++i) {
+    header += fmt::format("{}\"t{}\":{{\"dtype\":\"I8\",\"shape\":[0],\"data_offsets\":[0,0]}}", i == 0 ? "" : ",", i);
+  }
+  const auto entries = SafetensorsFile::parse_header(header + "}", 1 << 24, "f");
+  ASSERT_FALSE(entries);
+  EXPECT_NE(entries.error().message.find("more than 16384 keys"), std::string::npos) << entries.error().message;
+}
+
 TEST_F(SafetensorsTest, HostileHeadersAreRefused) {
   const char* headers[] = {
       "",

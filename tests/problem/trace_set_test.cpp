@@ -234,6 +234,24 @@ TEST_F(TraceSetTest, CopiesOfADataSetAreEqualWhereverTheyLie) {
   EXPECT_EQ(remarks(Severity::error, {"t", "r"}), "");
 }
 
+TEST_F(TraceSetTest, RemarksHaveNoControlCharacters) {
+  write("r/definitions/e.json", "{\"name\":\"\\u001b[2Jerror: \\u009b\\nx\"}");
+  write("r/workloads/d.jsonl", workload("u\\u001b[31m\\n", "3", R"({"A":{"type":"scalar","value":1}})"));
+  const std::string all = remarks(Severity::error, {"r"});
+  EXPECT_EQ(all.find('\x1b'), std::string::npos) << all;
+  EXPECT_HAS(all, "\\x1b[31m\\n");
+}
+
+TEST_F(TraceSetTest, ScalarsThatAreNotWhatTheTypeHolds) {
+  write("r/definitions/d.json",
+        R"({"name":"d","op_type":"x","axes":{"M":{"type":"var"}},"inputs":{"A":{"shape":["M"],"dtype":"float32"},
+        "s":{"shape":null,"dtype":"int8"}},"outputs":{"C":{"shape":["M"],"dtype":"float32"}},"reference":"def run(A, s):\n  return A"})");
+  write("r/workloads/d.jsonl", workload("u", "3", R"({"s":{"type":"scalar","value":300}})"));
+  EXPECT_HAS(remarks(Severity::error, {"r"}), "input s is 300, which int8 cannot hold");
+  write("r/workloads/d.jsonl", workload("u", "3"));
+  EXPECT_HAS(remarks(Severity::warning, {"r"}), "the scalar s has no value");
+}
+
 TEST_F(TraceSetTest, RootsThatCannotBeRead) {
   EXPECT_HAS(remarks(Severity::error, {"nowhere"}), "no such folder");
   EXPECT_HAS(remarks(Severity::error, {"r", "r/definitions"}), "neither definitions/ nor workloads/");

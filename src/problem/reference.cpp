@@ -4,11 +4,12 @@
 #include "problem/fp8_gemm.h"
 #include "problem/gemm.h"
 #include "problem/gqa.h"
+#include "problem/mla.h"
 
 namespace ptxbench::problem {
 
 const Operation* find_operation(const Definition& definition) {
-  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa}) {
+  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa, &kMla}) {
     if (operation->recognises(definition)) return operation;
   }
   return nullptr;

@@ -1,5 +1,5 @@
-// Writes the inputs and the truth of small problems of grouped-query attention to a folder, for gqa_numpy.py.
-// Everything goes the way of an evaluation: definition, workload, inputs, reference.
+// Writes the inputs and the truth of small problems of grouped-query and latent attention to a folder, for
+// gqa_numpy.py. Everything goes the way of an evaluation: definition, workload, inputs, reference.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "problem/dataset.h"
 #include "problem/gqa.h"
 #include "problem/inputs.h"
+#include "problem/mla.h"
 #include "problem/reference.h"
 
 namespace ptxbench::problem {
@@ -22,6 +23,11 @@ void write(const std::filesystem::path& file, const Tensor& tensor) {
 [[noreturn]] void fail(const Error& error) {
   fmt::print(stderr, "{}\n", error.message);
   std::exit(1);
+}
+
+std::optional<RequestRoles> roles_of(const Definition& definition) {
+  const auto grouped = gqa_roles(definition);
+  return grouped ? grouped : mla_roles(definition);
 }
 
 void dump(const Problem& problem, Distribution distribution, const std::filesystem::path& folder, base::Json& cases) {
@@ -42,7 +48,7 @@ void dump(const Problem& problem, Distribution distribution, const std::filesyst
   for (const Tensor& output : truth->outputs) add(output.name, output);
   cases.push_back({{"folder", folder.filename().string()},
                    {"what", problem.title()},
-                   {"causal", gqa_roles(problem.definition)->causal},
+                   {"causal", roles_of(problem.definition)->causal},
                    {"tensors", tensors}});
 }
 
@@ -56,10 +62,10 @@ int run(const std::filesystem::path& folder) {
                                         Distribution::ties,   Distribution::flat,   Distribution::tiny};
   std::size_t number = 0;
   for (const auto& [name, definition] : dataset->definitions()) {
-    if (!gqa_roles(definition)) continue;
+    if (!roles_of(definition)) continue;
     std::vector<Workload> workloads = dataset->checks(name);
     // Queries that see nothing.
-    if (definition.op_type == "gqa_ragged") {
+    if (definition.op_type.ends_with("_ragged")) {
       auto scarce = dataset->workload_for_axes(definition, {"len_indptr=4", "total_q=60", "total_kv=25"});
       if (!scarce) fail(scarce.error());
       workloads.push_back(std::move(*scarce));

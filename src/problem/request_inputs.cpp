@@ -1,11 +1,11 @@
-// The rules by which offsets, pages and the scale of grouped-query attention follow from the axes and the seed.
+// The rules by which offsets, pages and the scale of attention over requests follow from the axes and the seed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "problem/gqa.h"
 #include "problem/random_element.h"
+#include "problem/requests.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -118,8 +118,8 @@ std::vector<std::int32_t> choose_pages(std::int64_t count, std::int64_t pages, W
 
 class Deriver {
  public:
-  Deriver(const Problem& problem, std::vector<Tensor>& inputs, std::uint64_t seed)
-      : problem_(problem), inputs_(inputs), seed_(seed), roles_(*gqa_roles(problem.definition)) {}
+  Deriver(const Problem& problem, const RequestRoles& roles, std::vector<Tensor>& inputs, std::uint64_t seed)
+      : problem_(problem), roles_(roles), inputs_(inputs), seed_(seed) {}
 
   Result<void> run() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -149,7 +149,10 @@ class Deriver {
       std::copy(pages.begin(), pages.end(), inputs_[*roles_.kv_indices].as<std::int32_t>().begin());
     }
     if (wanted(roles_.sm_scale)) {
-      const auto depth = static_cast<double>(problem_.input_shapes[roles_.q][2]);
+      // Absorbed queries are as deep as the latent keys that they meet. In the models that there are they were a
+      // quarter of that before, and the scale is still that of the shorter ones.
+      auto depth = static_cast<double>(problem_.input_shapes[roles_.q][2]);
+      if (roles_.q_tail) depth = depth / 4 + static_cast<double>(problem_.input_shapes[*roles_.q_tail][2]);
       const auto scale = static_cast<float>(1 / std::sqrt(depth));
       from_float(inputs_[roles_.sm_scale].dtype, &scale, 0, 1, inputs_[roles_.sm_scale].data());
     }
@@ -198,16 +201,17 @@ class Deriver {
   }
 
   const Problem& problem_;
+  const RequestRoles& roles_;
   std::vector<Tensor>& inputs_;
   std::uint64_t seed_;
-  GqaRoles roles_;
 };
 
 }  // namespace
 
-Result<void> derive_gqa_inputs(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) {
-  if (auto derived = Deriver(problem, inputs, options.seed).run(); !derived) return derived;
-  const auto shape = gqa_shape(request_for(problem, inputs), *gqa_roles(problem.definition));
+Result<void> derive_requests(const Problem& problem, const RequestRoles& roles, std::vector<Tensor>& inputs,
+                             const InputOptions& options) {
+  if (auto derived = Deriver(problem, roles, inputs, options.seed).run(); !derived) return derived;
+  const auto shape = request_shape(request_for(problem, inputs), roles);
   if (!shape) return tl::unexpected(shape.error());
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include "problem/attention.h"
 #include "problem/fp8_gemm.h"
+#include "problem/gdn.h"
 #include "problem/gemm.h"
 #include "problem/gqa.h"
 #include "problem/mla.h"
@@ -9,7 +10,7 @@
 namespace ptxbench::problem {
 
 const Operation* find_operation(const Definition& definition) {
-  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa, &kMla}) {
+  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa, &kMla, &kGdn}) {
     if (operation->recognises(definition)) return operation;
   }
   return nullptr;

@@ -137,15 +137,14 @@ class Deriver {
     }
     const std::int64_t page_size = roles_.paged() ? k[1] : 1;
     if (roles_.qo_indptr && wanted(*roles_.qo_indptr)) {
-      Words words(seed_, *roles_.qo_indptr);
-      store_offsets(lengths_of(queries, requests(*roles_.qo_indptr), words), inputs_[*roles_.qo_indptr]);
+      store_offsets(derived_lengths(queries, requests(*roles_.qo_indptr), seed_, *roles_.qo_indptr),
+                    inputs_[*roles_.qo_indptr]);
     }
     const Lengths query_lengths = roles_.qo_indptr ? differences(offsets(*roles_.qo_indptr)) : Lengths();
     if (wanted(roles_.kv_indptr)) place_keys(query_lengths, places, page_size);
     if (roles_.kv_last_page_len && wanted(*roles_.kv_last_page_len)) fill_last_pages(query_lengths, page_size);
     if (roles_.paged() && wanted(*roles_.kv_indices)) {
-      Words words(seed_, *roles_.kv_indices);
-      const auto pages = choose_pages(places, k[0], words);
+      const auto pages = derived_pages(places, k[0], seed_, *roles_.kv_indices);
       std::copy(pages.begin(), pages.end(), inputs_[*roles_.kv_indices].as<std::int32_t>().begin());
     }
     if (wanted(roles_.sm_scale)) {
@@ -207,6 +206,24 @@ class Deriver {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> derived_lengths(std::int64_t total, std::size_t count, std::uint64_t seed,
+                                          std::size_t input) {
+  Words words(seed, input);
+  return lengths_of(total, count, words);
+}
+
+std::vector<std::int32_t> derived_pages(std::int64_t count, std::int64_t pages, std::uint64_t seed, std::size_t input) {
+  Words words(seed, input);
+  return choose_pages(count, pages, words);
+}
+
+std::vector<double> derived_uniform(std::size_t count, std::uint64_t seed, std::size_t input) {
+  Words words(seed, input);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<double>(words.next()) * 0x1p-32);
+  return out;
+}
 
 Result<void> derive_requests(const Problem& problem, const RequestRoles& roles, std::vector<Tensor>& inputs,
                              const InputOptions& options) {

@@ -19,23 +19,7 @@ Result<Indices> indices_of(const TruthRequest& request, std::size_t input) {
   return Indices{spec.name, tensor->as<std::int32_t>().first(tensor->count)};
 }
 
-/// Offsets of requests: from 0 to `total`, never decreasing.
-Result<void> check_offsets(const Problem& problem, const Indices& offsets, std::int64_t total, const char* what) {
-  const auto fail = [&](const std::string& message) {
-    return input_error("{}: {} {}", problem.title(), offsets.name, message);
-  };
-  if (offsets.values.empty()) return fail("is empty; it has one more element than there are requests");
-  if (offsets.values.front() != 0) return fail(fmt::format("begins with {}, not 0", offsets.values.front()));
-  for (std::size_t i = 1; i < offsets.values.size(); ++i) {
-    if (offsets.values[i] < offsets.values[i - 1]) {
-      return fail(fmt::format("decreases from {} to {} at element {}", offsets.values[i - 1], offsets.values[i], i));
-    }
-  }
-  if (offsets.values.back() != total) {
-    return fail(fmt::format("ends with {}, but there are {} {}", offsets.values.back(), total, what));
-  }
-  return {};
-}
+std::vector<std::int64_t> widened(const Indices& indices) { return {indices.values.begin(), indices.values.end()}; }
 
 /// The rows (of the matrix of queries times heads) that the tiles of both outputs need.
 std::vector<RowRange> requested_rows(const TruthRequest& request, const RequestRoles& roles, const GqaShape& shape) {
@@ -61,6 +45,24 @@ std::optional<std::size_t> find_tensor(const std::vector<TensorSpec>& specs, std
 
 bool is_wide_float(Dtype dtype) {
   return dtype == Dtype::bfloat16 || dtype == Dtype::float16 || dtype == Dtype::float32;
+}
+
+Result<void> check_offsets(const Problem& problem, const std::string& name, std::span<const std::int64_t> offsets,
+                           std::int64_t total, const char* what) {
+  const auto fail = [&](const std::string& message) {
+    return input_error("{}: {} {}", problem.title(), name, message);
+  };
+  if (offsets.empty()) return fail("is empty; it has one more element than there are requests");
+  if (offsets.front() != 0) return fail(fmt::format("begins with {}, not 0", offsets.front()));
+  for (std::size_t i = 1; i < offsets.size(); ++i) {
+    if (offsets[i] < offsets[i - 1]) {
+      return fail(fmt::format("decreases from {} to {} at element {}", offsets[i - 1], offsets[i], i));
+    }
+  }
+  if (offsets.back() != total) {
+    return fail(fmt::format("ends with {}, but there are {} {}", offsets.back(), total, what));
+  }
+  return {};
 }
 
 bool has_rank(const TensorSpec& spec, std::size_t rank) { return spec.shape && spec.shape->size() == rank; }
@@ -142,14 +144,15 @@ Result<GqaShape> request_shape(const TruthRequest& request, const RequestRoles& 
     }
   }
   const std::int64_t listed = roles.paged() ? static_cast<std::int64_t>(pages.values.size()) : places;
-  if (auto right = check_offsets(problem, *kv, listed, roles.paged() ? "page indices" : "keys"); !right) {
+  if (auto right = check_offsets(problem, kv->name, widened(*kv), listed, roles.paged() ? "page indices" : "keys");
+      !right) {
     return tl::unexpected(right.error());
   }
   const std::size_t requests = kv->values.size() - 1;
   if (roles.qo_indptr) {
     const auto given = indices_of(request, *roles.qo_indptr);
     if (!given) return tl::unexpected(given.error());
-    if (auto right = check_offsets(problem, *given, shape.queries, "queries"); !right) {
+    if (auto right = check_offsets(problem, given->name, widened(*given), shape.queries, "queries"); !right) {
       return tl::unexpected(right.error());
     }
     if (given->values.size() != kv->values.size()) {

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "problem/gqa_truth.h"
 #include "problem/reference.h"
@@ -39,6 +43,19 @@ bool has_rank(const TensorSpec& spec, std::size_t rank);
 /// the definition has other tensors than `operands` and these; those that the roles name already must be right.
 std::optional<RequestRoles> with_request_tensors(const Definition& definition, RequestRoles roles,
                                                  std::size_t operands);
+
+/// Offsets of requests begin at 0, never decrease and end at `total`, the number of `what`; the error names the
+/// element.
+Result<void> check_offsets(const Problem& problem, const std::string& name, std::span<const std::int64_t> offsets,
+                           std::int64_t total, const char* what);
+
+// Rules by which derived inputs follow from the seed and their place in the call.
+/// Very unequal lengths of `count` requests with the sum `total`: at least one each where that is enough.
+std::vector<std::int64_t> derived_lengths(std::int64_t total, std::size_t count, std::uint64_t seed, std::size_t input);
+/// `count` of `pages` pages in random order, each at most once if there are enough.
+std::vector<std::int32_t> derived_pages(std::int64_t count, std::int64_t pages, std::uint64_t seed, std::size_t input);
+/// In [0, 1).
+std::vector<double> derived_uniform(std::size_t count, std::uint64_t seed, std::size_t input);
 
 /// What the index tensors say. Errors name the tensor and the element: offsets that do not begin at 0, decrease or do
 /// not end at the number of queries, pages or keys; pages that the cache does not have; last pages longer than a page;

@@ -2,7 +2,7 @@
 """Compares the truth of grouped-query and latent attention with NumPy in float64, which shares nothing with it but the inputs.
 
 Usage: gqa_numpy.py DUMP_PROGRAM. The program writes the inputs and the truth of small problems to a folder (see
-gqa_dump.cpp). Exit code 77, which the test suite reports as skipped, when NumPy is not installed.
+operation_dump.cpp). Exit code 77, which the test suite reports as skipped, when NumPy is not installed.
 """
 import json
 import pathlib
@@ -22,7 +22,7 @@ def load(folder, name, dtype, shape):
     if dtype == "bfloat16":  # the upper half of float32
         bits = numpy.fromfile(folder / name, dtype=numpy.uint16).astype(numpy.uint32) << 16
         return bits.view(numpy.float32).astype(numpy.float64).reshape(shape)
-    kinds = {"float32": numpy.float32, "int32": numpy.int32}
+    kinds = {"float32": numpy.float32, "int32": numpy.int32, "int64": numpy.int64}
     values = numpy.fromfile(folder / name, dtype=kinds[dtype]).reshape(shape)
     return values.astype(numpy.float64) if dtype == "float32" else values
 
@@ -69,7 +69,7 @@ def main():
     hidden = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        subprocess.run([sys.argv[1], name], check=True)
+        subprocess.run([sys.argv[1], name, "gqa", "mla"], check=True)
         for case in json.loads((folder / "cases.json").read_text()):
             t = {name: load(folder / case["folder"], name, one["dtype"], one["shape"])
                  for name, one in case["tensors"].items()}

@@ -256,27 +256,28 @@ GdnExact gdn_exact(const GdnData& data) {
   GdnExact out{std::vector<double>(data.output_truth.size()), std::vector<double>(data.state_truth.size())};
   const bool pool = data.roles.kind == GdnRoles::Kind::mtp;
   if (pool) out.state.assign(states.begin(), states.end());
-  const std::int64_t K = shape.k_depth, V = shape.v_depth;
+  const std::int64_t rows = shape.k_depth, columns = shape.v_depth;
   for (std::size_t i = 0; i < shape.sequences.size(); ++i) {
     for (std::int64_t head = 0; head < shape.v_heads; ++head) {
-      const std::int64_t first = (shape.sequences[i].state * shape.v_heads + head) * K * V;
-      std::vector<double> state(at(K * V));
-      for (std::int64_t x = 0; x < K * V; ++x)
-        state[at(x % K * V + x / K)] = static_cast<double>(states[at(first + x)]);
+      const std::int64_t first = (shape.sequences[i].state * shape.v_heads + head) * rows * columns;
+      std::vector<double> state(at(rows * columns));
+      for (std::int64_t x = 0; x < rows * columns; ++x)
+        state[at(x % rows * columns + x / rows)] = static_cast<double>(states[at(first + x)]);
       for (std::int64_t token = shape.sequences[i].token_begin; token < shape.sequences[i].token_end; ++token) {
-        const std::int64_t qk = (token * shape.qk_heads + head * shape.qk_heads / shape.v_heads) * K;
+        const std::int64_t qk = (token * shape.qk_heads + head * shape.qk_heads / shape.v_heads) * rows;
         const double x =
             static_cast<double>(a[at(token * shape.v_heads + head)]) + static_cast<double>(dt_bias[at(head)]);
         const double g = std::pow(1 + std::exp(x), -std::exp(static_cast<double>(a_log[at(head)])));
         const double beta = 0.5 + 0.5 * std::tanh(0.5 * static_cast<double>(b[at(token * shape.v_heads + head)]));
         for (double& value : state) value *= g;
-        for (std::int64_t column = 0; column < V; ++column) {
-          const std::int64_t to = (token * shape.v_heads + head) * V + column;
+        for (std::int64_t column = 0; column < columns; ++column) {
+          const std::int64_t to = (token * shape.v_heads + head) * columns + column;
           double old = 0, product = 0;
-          for (std::int64_t d = 0; d < K; ++d) old += static_cast<double>(k[at(qk + d)]) * state[at(d * V + column)];
+          for (std::int64_t d = 0; d < rows; ++d)
+            old += static_cast<double>(k[at(qk + d)]) * state[at(d * columns + column)];
           const double fresh = beta * static_cast<double>(v[at(to)]) + (1 - beta) * old;
-          for (std::int64_t d = 0; d < K; ++d) {
-            double& value = state[at(d * V + column)];
+          for (std::int64_t d = 0; d < rows; ++d) {
+            double& value = state[at(d * columns + column)];
             value -= static_cast<double>(k[at(qk + d)]) * old;
             value += static_cast<double>(k[at(qk + d)]) * fresh;
             product += static_cast<double>(q[at(qk + d)]) * value;
@@ -285,8 +286,9 @@ GdnExact gdn_exact(const GdnData& data) {
         }
       }
       if (pool) continue;
-      const std::int64_t last = (static_cast<std::int64_t>(i) * shape.v_heads + head) * K * V;
-      for (std::int64_t x = 0; x < K * V; ++x) out.state[at(last + x)] = state[at(x % K * V + x / K)];
+      const std::int64_t last = (static_cast<std::int64_t>(i) * shape.v_heads + head) * rows * columns;
+      for (std::int64_t x = 0; x < rows * columns; ++x)
+        out.state[at(last + x)] = state[at(x % rows * columns + x / rows)];
     }
   }
   return out;

@@ -264,7 +264,7 @@ std::vector<float> GqaData::widened(std::size_t input) const {
 }
 
 std::vector<float> GqaData::widened(std::size_t input, std::optional<std::size_t> tail) const {
-  const std::vector<float> first = widened(input);
+  std::vector<float> first = widened(input);
   if (!tail) return first;
   const std::vector<float> second = widened(*tail);
   const std::size_t columns = static_cast<std::size_t>(what.depth), more = static_cast<std::size_t>(what.rope);

@@ -130,11 +130,14 @@ class Panel {
         data_(round_up(rows, kMicroRows) * pitch_) {}
 
   void read(const MatrixRows& from, std::int64_t first, std::int64_t count) { read(RowList{from}, first, count); }
-  void read(const RowList& from, std::int64_t first, std::int64_t count) {
-    const std::int64_t columns = from.matrix.columns();
+  /// With the rows of `tail`, if there is one, behind those of `from`.
+  void read(const RowList& from, std::int64_t first, std::int64_t count,
+            const std::optional<RowList>& tail = std::nullopt) {
+    const std::int64_t columns = from.matrix.columns(), more = tail ? tail->matrix.columns() : 0;
     for (std::int64_t i = 0; i < count; ++i) {
       from.matrix.read(from.at(first + i), 0, columns, row(i));
-      std::fill(row(i) + columns, row(i) + columns_, 0.0f);
+      if (tail) tail->matrix.read(tail->at(first + i), 0, more, row(i) + columns);
+      std::fill(row(i) + columns + more, row(i) + columns_, 0.0f);
     }
     for (std::int64_t i = count; i < round_up(count, kMicroRows); ++i) std::fill(row(i), row(i) + columns_, 0.0f);
   }
@@ -231,20 +234,21 @@ std::vector<Part> split(const AttentionShape& shape, std::span<const RowRange> r
 
 /// attention_head_forward for so many queries as one thread computes together.
 void forward_rows(const AttentionHead& head, RowRange queries, const AttentionRows& out) {
-  const std::int64_t depth = head.depth, rows = queries.end - queries.begin;
+  const std::int64_t depth = head.depth + (head.k_tail ? head.k_tail->matrix.columns() : 0);
+  const std::int64_t columns = head.v.matrix.columns(), rows = queries.end - queries.begin;
   const Exponent exponent(head.scale);
-  Panel q(rows, depth), k(kChunk, depth), v(kChunk, depth), k_transposed(depth, kChunk), scores(rows, kChunk);
-  Sums sums(rows, depth);
+  Panel q(rows, depth), k(kChunk, depth), v(kChunk, columns), k_transposed(depth, kChunk), scores(rows, kChunk);
+  Sums sums(rows, columns);
   std::vector<float> maximum(static_cast<std::size_t>(rows));  // of the exponents so far, rounded up
   std::vector<double> total(static_cast<std::size_t>(rows), 0.0);
-  q.read(head.q, queries.begin, rows);
+  q.read(head.q, queries.begin, rows, head.q_tail);
   const auto seen_by = [&](std::int64_t query) {
     return head.causal_offset ? std::clamp(query + 1 + *head.causal_offset, std::int64_t{0}, head.keys) : head.keys;
   };
   const std::int64_t seen = seen_by(queries.end - 1);
   for (std::int64_t key = 0; key < seen; key += kChunk) {
     const std::int64_t count = std::min(kChunk, seen - key);
-    k.read(head.k, key, count);
+    k.read(head.k, key, count, head.k_tail);
     k_transposed.transpose(k, count, depth);
     v.read(head.v, key, count);
     multiply(q, k_transposed, rows, count, depth, scores);
@@ -258,7 +262,7 @@ void forward_rows(const AttentionHead& head, RowRange queries, const AttentionRo
           maximum[at] = top;
         } else if (top > maximum[at]) {
           const double factor = std::exp2(static_cast<double>(maximum[at] - top));
-          for (std::int64_t d = 0; d < depth; ++d) sums.row(i)[d] *= factor;
+          for (std::int64_t d = 0; d < columns; ++d) sums.row(i)[d] *= factor;
           total[at] *= factor;
           maximum[at] = top;
         }
@@ -266,7 +270,7 @@ void forward_rows(const AttentionHead& head, RowRange queries, const AttentionRo
       }
       std::fill(row + valid, row + count, 0.0f);
     }
-    multiply(scores, v, rows, depth, count, sums);
+    multiply(scores, v, rows, columns, count, sums);
   }
   for (std::int64_t i = 0; i < rows; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -274,11 +278,11 @@ void forward_rows(const AttentionHead& head, RowRange queries, const AttentionRo
     float* to = out.o + query * out.pitch;
     float& logarithm = out.lse[query * out.lse_pitch];
     if (seen_by(query) == 0) {
-      std::fill(to, to + depth, 0.0f);
+      std::fill(to, to + columns, 0.0f);
       logarithm = -INFINITY;
       continue;
     }
-    for (std::int64_t d = 0; d < depth; ++d) {
+    for (std::int64_t d = 0; d < columns; ++d) {
       const double element = sums.row(i)[d] / total[at] * head.output_factor;
       to[d] = static_cast<float>(std::clamp(element, -head.largest_output, head.largest_output));
     }

@@ -74,17 +74,19 @@ struct RowList {
 
 /// One head whose queries and keys may lie scattered, as in a paged cache.
 struct AttentionHead {
-  RowList q, k, v;
+  RowList q, k, v;  ///< o is as deep as v
   std::int64_t keys = 0;
-  std::int64_t depth = 0;
+  std::int64_t depth = 0;  ///< of q and k, without their tails
   double scale = 1;
   /// With a causal mask: query i sees keys 0 to i + offset only. The offset may be negative.
   std::optional<std::int64_t> causal_offset = std::nullopt;
   double output_factor = 1;          ///< of o
   double largest_output = INFINITY;  ///< of |o|
+  /// More columns of q and of k, where they lie in matrices of their own; both or none.
+  std::optional<RowList> q_tail = std::nullopt, k_tail = std::nullopt;
 };
 
-/// Where results go: query i's row of depth elements to o + i * pitch, its logarithm to lse[i * lse_pitch].
+/// Where results go: query i's row, as deep as v, to o + i * pitch, its logarithm to lse[i * lse_pitch].
 struct AttentionRows {
   float* o = nullptr;
   std::int64_t pitch = 0;

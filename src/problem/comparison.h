@@ -27,7 +27,7 @@ struct Limits {
   double row_l2 = 0;       ///< the same over the worst row
   double element = 0;      ///< (|y - t| - roundings * unit_roundoff |t|) / row rms, worst element
   double gain = 0;         ///< |<y,t>/<r,t> - 1|, r being t rounded to the type where that has 8 bits or fewer, else t
-  bool calibrated = true;  ///< false: scaled from another type, not yet confirmed by measurements
+  bool calibrated = true;  ///< false: from another type or operation, not yet confirmed by measurements
   /// What rounding the terms of a sum may cost, in multiples of its expected size, where that is more than the limits
   /// above grant: the norm of the error of the tensor and of a block, of a row, and one element. Such a row or element
   /// may exceed its limit `cap` times, blocks and the tensor a third of that.

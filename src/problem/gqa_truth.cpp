@@ -41,13 +41,23 @@ AttentionHead head_of(const GqaShape& shape, const GqaInputs& inputs, const GqaR
                     {inputs.k, slots, shape.kv_heads, kv_head},
                     {inputs.v, slots, shape.kv_heads, kv_head},
                     request.keys(),
-                    shape.depth,
+                    inputs.q.columns(),
                     shape.scale};
+  if (inputs.q_tail) out.q_tail = RowList{*inputs.q_tail, nullptr, out.q.stride, out.q.offset};
+  if (inputs.k_tail) out.k_tail = RowList{*inputs.k_tail, slots, out.k.stride, out.k.offset};
   if (shape.causal) out.causal_offset = request.keys() - request.queries();
   return out;
 }
 
+void read_row(const MatrixRows& first, const std::optional<MatrixRows>& tail, std::int64_t row, float* out) {
+  first.read(row, 0, first.columns(), out);
+  if (tail) tail->read(row, 0, tail->columns(), out + first.columns());
+}
+
 }  // namespace
+
+void GqaInputs::read_q(std::int64_t row, float* out) const { read_row(q, q_tail, row, out); }
+void GqaInputs::read_k(std::int64_t row, float* out) const { read_row(k, k_tail, row, out); }
 
 std::int64_t GqaShape::seen_by(const GqaRequest& request, std::int64_t query) const {
   if (!causal) return request.keys();
@@ -66,7 +76,7 @@ double GqaShape::multiply_adds() const {
       seen += static_cast<double>(request.queries()) * static_cast<double>(request.keys());
     }
   }
-  return 2 * seen * static_cast<double>(qo_heads) * static_cast<double>(depth);
+  return seen * static_cast<double>(qo_heads) * static_cast<double>(depth + value_depth);
 }
 
 void gqa_forward(const GqaShape& shape, const GqaInputs& inputs, std::span<const RowRange> rows, float* o, float* lse,
@@ -74,7 +84,7 @@ void gqa_forward(const GqaShape& shape, const GqaInputs& inputs, std::span<const
   const std::int64_t heads = shape.qo_heads;
   std::vector<Part> parts;
   for (const RowRange& range : merged(rows, shape.rows())) {
-    std::fill(o + range.begin * shape.depth, o + range.end * shape.depth, 0.0f);
+    std::fill(o + range.begin * shape.value_depth, o + range.end * shape.value_depth, 0.0f);
     std::fill(lse + range.begin, lse + range.end, -INFINITY);
     // Head h of query q is row q * heads + h.
     for (const GqaRequest& request : shape.requests) {
@@ -96,7 +106,7 @@ void gqa_forward(const GqaShape& shape, const GqaInputs& inputs, std::span<const
     const Part& part = parts[index];
     const std::int64_t row = part.request->query_begin * heads + part.head;
     attention_head_forward(head_of(shape, inputs, *part.request, part.head), {part.begin, part.end},
-                           {o + row * shape.depth, heads * shape.depth, lse + row, heads});
+                           {o + row * shape.value_depth, heads * shape.value_depth, lse + row, heads});
     for (std::int64_t query = part.begin; query < part.end; ++query) {
       float& value = lse[row + query * heads];
       value = static_cast<float>(static_cast<double>(value) * kLog2E);
@@ -105,12 +115,12 @@ void gqa_forward(const GqaShape& shape, const GqaInputs& inputs, std::span<const
 }
 
 void gqa_forward_fp64(const GqaShape& shape, const GqaInputs& inputs, double* o, double* lse, int threads) {
-  const auto depth = static_cast<std::size_t>(shape.depth);
-  std::fill(o, o + shape.rows() * shape.depth, 0.0);
+  const auto depth = static_cast<std::size_t>(shape.depth), columns = static_cast<std::size_t>(shape.value_depth);
+  std::fill(o, o + shape.rows() * shape.value_depth, 0.0);
   std::fill(lse, lse + shape.rows(), -INFINITY);
   parallel_for(shape.requests.size(), threads, [&](std::uint64_t index) {
     const GqaRequest& request = shape.requests[index];
-    std::vector<float> q(depth), key(depth), value(depth);
+    std::vector<float> q(depth), key(depth), value(columns);
     std::vector<double> weights(static_cast<std::size_t>(request.keys()));
     const auto row_of = [&](std::int64_t token, std::int64_t head) {
       return shape.slots[static_cast<std::size_t>(request.key_begin + token)] * shape.kv_heads + head / shape.group();
@@ -119,23 +129,23 @@ void gqa_forward_fp64(const GqaShape& shape, const GqaInputs& inputs, double* o,
       const std::int64_t seen = shape.seen_by(request, query);
       for (std::int64_t head = 0; seen > 0 && head < shape.qo_heads; ++head) {
         const std::int64_t row = (request.query_begin + query) * shape.qo_heads + head;
-        inputs.q.read(row, 0, shape.depth, q.data());
+        inputs.read_q(row, q.data());
         double top = -INFINITY, sum = 0;
         for (std::int64_t token = 0; token < seen; ++token) {
-          inputs.k.read(row_of(token, head), 0, shape.depth, key.data());
+          inputs.read_k(row_of(token, head), key.data());
           double score = 0;
           for (std::size_t d = 0; d < depth; ++d) score += static_cast<double>(q[d]) * static_cast<double>(key[d]);
           weights[static_cast<std::size_t>(token)] = score * shape.scale;
           top = std::max(top, score * shape.scale);
         }
-        double* to = o + row * shape.depth;
+        double* to = o + row * shape.value_depth;
         for (std::int64_t token = 0; token < seen; ++token) {
-          inputs.v.read(row_of(token, head), 0, shape.depth, value.data());
+          inputs.v.read(row_of(token, head), 0, shape.value_depth, value.data());
           const double weight = std::exp(weights[static_cast<std::size_t>(token)] - top);
           sum += weight;
-          for (std::size_t d = 0; d < depth; ++d) to[d] += weight * static_cast<double>(value[d]);
+          for (std::size_t d = 0; d < columns; ++d) to[d] += weight * static_cast<double>(value[d]);
         }
-        for (std::size_t d = 0; d < depth; ++d) to[d] /= sum;
+        for (std::size_t d = 0; d < columns; ++d) to[d] /= sum;
         lse[row] = (top + std::log(sum)) * kLog2E;
       }
     }

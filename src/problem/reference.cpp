@@ -2,13 +2,15 @@
 
 #include "problem/attention.h"
 #include "problem/fp8_gemm.h"
+#include "problem/gdn.h"
 #include "problem/gemm.h"
 #include "problem/gqa.h"
+#include "problem/mla.h"
 
 namespace ptxbench::problem {
 
 const Operation* find_operation(const Definition& definition) {
-  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa}) {
+  for (const Operation* operation : {&kGemm, &kFp8Gemm, &kAttention, &kGqa, &kMla, &kGdn}) {
     if (operation->recognises(definition)) return operation;
   }
   return nullptr;

@@ -662,6 +662,7 @@ std::string_view remedy_for(std::string_view pattern) {
        "the last query of a request sees its last key: query i sees keys 0 to i + keys - queries, counted within the "
        "request"},
       {"head_group", "query head h reads head h / (query heads / KV heads) of K and V"},
+      {"missing_rope", "add q_pe kpe^T to q_nope ckv^T before the scores are scaled"},
       {"page_table", "key j of request r lies in page kv_indices[kv_indptr[r] + j / page size]"},
       {"extra_keys", "mask what lies behind a request's last key, also inside the last page"},
       {"empty_request", "a query that sees no key gets zeros in the output and minus infinity in lse"},

@@ -19,6 +19,7 @@ struct Assumption {
   std::int64_t kv_head = 0;
   std::vector<std::int64_t> slots;  ///< of the keys that the row sees
   double score_factor = 1;
+  bool without_tail = false;  ///< scores are those of the first part of q and k alone
 };
 
 /// One query and head, with what the output holds for it.
@@ -29,7 +30,7 @@ class Row {
     const auto found = std::find_if(shape_.requests.begin(), shape_.requests.end(),
                                     [&](const GqaRequest& one) { return query_ < one.query_end; });
     request_ = static_cast<std::size_t>(found - shape_.requests.begin());
-    const auto columns = static_cast<std::size_t>(failure.operands.is_lse ? 1 : shape_.depth);
+    const auto columns = static_cast<std::size_t>(failure.operands.is_lse ? 1 : shape_.value_depth);
     std::vector<float> wide(columns);
     to_float(failure.output.dtype, failure.output.data(), static_cast<std::uint64_t>(row) * columns, columns,
              wide.data());
@@ -87,28 +88,29 @@ class Row {
 
   std::optional<std::vector<double>> compute(const Assumption& assumption) const {
     const GqaInputs& inputs = failure_.operands.inputs;
-    const auto depth = static_cast<std::size_t>(shape_.depth);
+    const auto columns = static_cast<std::size_t>(shape_.value_depth);
     if (assumption.slots.empty()) {
-      return failure_.operands.is_lse ? std::nullopt : std::optional(std::vector<double>(depth, 0.0));
+      return failure_.operands.is_lse ? std::nullopt : std::optional(std::vector<double>(columns, 0.0));
     }
-    std::vector<float> q(depth), other(depth);
-    inputs.q.read(row_, 0, shape_.depth, q.data());
+    std::vector<float> q(static_cast<std::size_t>(shape_.depth)), key(q.size()), value(columns);
+    inputs.read_q(row_, q.data());
+    if (assumption.without_tail) q.resize(static_cast<std::size_t>(inputs.q.columns()));
     const auto place = [&](std::int64_t slot) { return slot * shape_.kv_heads + assumption.kv_head; };
     std::vector<double> scores;
     for (const std::int64_t slot : assumption.slots) {
-      inputs.k.read(place(slot), 0, shape_.depth, other.data());
+      inputs.read_k(place(slot), key.data());
       double score = 0;
-      for (std::size_t i = 0; i < depth; ++i) score += static_cast<double>(q[i]) * static_cast<double>(other[i]);
+      for (std::size_t i = 0; i < q.size(); ++i) score += static_cast<double>(q[i]) * static_cast<double>(key[i]);
       scores.push_back(score * shape_.scale * assumption.score_factor);
     }
     const double top = *std::max_element(scores.begin(), scores.end());
     double total = 0;
     for (double& score : scores) total += score = std::exp(score - top);
     if (failure_.operands.is_lse) return std::vector<double>{(top + std::log(total)) * kLog2E};
-    std::vector<double> sum(depth, 0.0);
-    for (std::size_t key = 0; key < scores.size(); ++key) {
-      inputs.v.read(place(assumption.slots[key]), 0, shape_.depth, other.data());
-      for (std::size_t i = 0; i < depth; ++i) sum[i] += scores[key] / total * static_cast<double>(other[i]);
+    std::vector<double> sum(columns, 0.0);
+    for (std::size_t at = 0; at < scores.size(); ++at) {
+      inputs.v.read(place(assumption.slots[at]), 0, shape_.value_depth, value.data());
+      for (std::size_t i = 0; i < columns; ++i) sum[i] += scores[at] / total * static_cast<double>(value[i]);
     }
     return sum;
   }
@@ -291,6 +293,9 @@ class Diagnosis {
     for (const auto& [factor, text] : factors) {
       test("softmax_scale", text, [factor = factor](const Row&, Assumption& a) { a.score_factor = factor; });
     }
+    if (!failure_.operands.inputs.q_tail) return;
+    test("missing_rope", "the scores are those of q_nope and ckv alone, without q_pe and kpe",
+         [](const Row&, Assumption& a) { a.without_tail = true; });
   }
 
   const GqaFailure& failure_;

@@ -19,8 +19,8 @@ struct GqaFailure {
 /// them a query sees, the scale, the base of LSE. Each is confirmed by computing wrong rows in fp64 under the
 /// assumption and comparing them with the output; right rows must not contradict it.
 ///
-/// Patterns: head_group, page_table, causal_offset, causal_mask, missing_keys, extra_keys, softmax_scale, lse_base,
-/// empty_request.
+/// Patterns: head_group, page_table, causal_offset, causal_mask, missing_keys, extra_keys, softmax_scale, missing_rope,
+/// lse_base, empty_request.
 std::vector<Hypothesis> diagnose_gqa(const GqaFailure& failure);
 
 }  // namespace ptxbench::problem

@@ -224,7 +224,7 @@ TEST(GqaInputs, StoredIndicesAreTakenAndChecked) {
   write({0, 2, 2, 6}, {9, 3, 0, 1, 2, 4});
   const auto inputs = make_inputs(problem, {});
   ASSERT_TRUE(inputs) << inputs.error().message;
-  const auto shape = gqa_shape(request_for(problem, *inputs), *gqa_roles(problem.definition));
+  const auto shape = request_shape(request_for(problem, *inputs), *gqa_roles(problem.definition));
   ASSERT_TRUE(shape);
   EXPECT_EQ(shape->slots, (std::vector<std::int64_t>{9, 3, 0, 1, 2, 4}));
   EXPECT_EQ(shape->requests[1].keys(), 0);

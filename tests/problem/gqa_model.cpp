@@ -23,8 +23,8 @@ class Kernel {
       : data_(data),
         model_(model),
         shape_(data.shape),
-        q_(data.widened(data.roles.q)),
-        k_(data.widened(data.roles.k)),
+        q_(data.widened(data.roles.q, data.roles.q_tail)),
+        k_(data.widened(data.roles.k, data.roles.k_tail)),
         v_(data.widened(data.roles.v)),
         factor_(static_cast<float>(shape_.scale * model.score_factor)) {}
 
@@ -93,27 +93,35 @@ class Kernel {
     return parts;
   }
 
-  const float* place(const std::vector<float>& values, std::int64_t slot, std::int64_t kv_head) const {
-    return values.data() + (slot * shape_.kv_heads + kv_head) * shape_.depth;
+  const float* key_of(std::int64_t slot, std::int64_t kv_head) const {
+    return k_.data() + (slot * shape_.kv_heads + kv_head) * shape_.depth;
+  }
+  const float* value_of(std::int64_t slot, std::int64_t kv_head) const {
+    if (model_.values_from_end) return key_of(slot, kv_head) + shape_.depth - shape_.value_depth;
+    return v_.data() + (slot * shape_.kv_heads + kv_head) * shape_.value_depth;
   }
 
   Partial partial(std::int64_t row, std::int64_t kv_head, const std::vector<std::int64_t>& keys, std::int64_t first,
                   std::int64_t end) const {
-    const auto depth = static_cast<std::size_t>(shape_.depth);
+    const auto depth = static_cast<std::size_t>(shape_.depth), columns = static_cast<std::size_t>(shape_.value_depth);
+    const std::size_t rope = data_.roles.q_tail ? static_cast<std::size_t>(data_.what.rope) : 0;
     const auto round_p = model_.round_p != nullptr ? model_.round_p : to_bf16_and_back;
     Partial out;
-    out.sum.assign(depth, 0.0f);
+    out.sum.assign(columns, 0.0f);
     std::vector<float> scores;
     for (std::int64_t key0 = first; key0 < end; key0 += model_.tile) {
       const std::int64_t last = std::min(key0 + model_.tile, end);
       scores.clear();
       float top = out.top;
       for (std::int64_t key = key0; key < last; ++key) {
-        float score = 0;
+        float score = 0, more = 0;
         const std::int64_t slot = keys[static_cast<std::size_t>(key)];
         if (slot >= 0) {
-          const float* other = place(k_, slot, kv_head);
-          for (std::size_t d = 0; d < depth; ++d) score += q_[static_cast<std::size_t>(row) * depth + d] * other[d];
+          const float* other = key_of(slot, kv_head);
+          const float* own = q_.data() + static_cast<std::size_t>(row) * depth;
+          for (std::size_t d = 0; d < depth - rope; ++d) score += own[d] * other[d];
+          for (std::size_t d = depth - rope; d < depth; ++d) more += own[d] * other[d];
+          score = score * static_cast<float>(model_.first_part) + more * static_cast<float>(model_.second_part);
         }
         scores.push_back(score * factor_);
         top = std::max(top, scores.back());
@@ -132,8 +140,8 @@ class Kernel {
         out.total += model_.sums_rounded ? rounded : weight;
         const std::int64_t slot = keys[static_cast<std::size_t>(key)];
         if (slot >= 0) {
-          const float* value = place(v_, slot, kv_head);
-          for (std::size_t d = 0; d < depth; ++d) out.sum[d] += rounded * value[d];
+          const float* value = value_of(slot, kv_head);
+          for (std::size_t d = 0; d < columns; ++d) out.sum[d] += rounded * value[d];
         }
         if (model_.round_sum != nullptr && (key % 16 == 15 || key + 1 == last)) {
           for (float& one : out.sum) one = model_.round_sum(one);
@@ -146,17 +154,17 @@ class Kernel {
   void finish(std::int64_t row, const std::vector<Partial>& parts, GqaOutput& out) const {
     float top = -INFINITY, total = 0;
     for (const Partial& part : parts) top = std::max(top, part.top);
-    float* to = out.o.data() + row * shape_.depth;
+    float* to = out.o.data() + row * shape_.value_depth;
     for (const Partial& part : parts) {
       const float weight = std::exp(part.top - top);
       total += weight * part.total;
-      for (std::int64_t d = 0; d < shape_.depth; ++d) {
+      for (std::int64_t d = 0; d < shape_.value_depth; ++d) {
         const float value = part.sum[static_cast<std::size_t>(d)];
         to[d] += model_.merges_by_weight ? weight * value : value / part.total / static_cast<float>(parts.size());
       }
     }
     if (model_.merges_by_weight && total > 0) {
-      for (std::int64_t d = 0; d < shape_.depth; ++d) to[d] /= total;
+      for (std::int64_t d = 0; d < shape_.value_depth; ++d) to[d] /= total;
     }
     float& lse = out.lse[static_cast<std::size_t>(row)];
     lse = total > 0 ? top + std::log(total) : -INFINITY;
@@ -175,21 +183,31 @@ class Kernel {
 
 std::string GqaCase::name() const {
   const char* kinds[] = {"decode", "paged prefill", "ragged prefill"};
-  return fmt::format("{}, {} requests, {} queries, {} listed, pages of {}, {} inputs", kinds[static_cast<int>(kind)],
-                     requests, queries, listed, page_size, to_string(distribution));
+  return fmt::format("{}{}, {} requests, {} queries, {} listed, pages of {}, {} inputs", latent() ? "latent " : "",
+                     kinds[static_cast<int>(kind)], requests, queries, listed, page_size, to_string(distribution));
 }
 
 Definition gqa_definition(const GqaCase& what) {
   const bool paged = what.kind != GqaKind::ragged, prefill = what.kind != GqaKind::decode;
-  const char* cache = paged ? R"(["pages","page_size","kv_heads","D"])" : R"(["listed","kv_heads","D"])";
+  const std::string cache = paged ? R"(["pages","page_size","kv_heads","D"])" : R"(["listed","kv_heads","D"])";
+  std::string operands = fmt::format(
+      R"("q":{{"shape":["queries","qo_heads","D"],"dtype":"bfloat16"}},"k{0}":{{"shape":{1},"dtype":"bfloat16"}},
+  "v{0}":{{"shape":{1},"dtype":"bfloat16"}},)",
+      paged ? "_cache" : "", cache);
+  if (what.value_depth > 0) operands.replace(operands.rfind("\"D\""), 3, "\"E\"");
+  if (what.rope > 0) {
+    operands = R"("q_nope":{"shape":["queries","qo_heads","D"],"dtype":"bfloat16"},
+  "q_pe":{"shape":["queries","qo_heads","R"],"dtype":"bfloat16"},
+  "ckv_cache":{"shape":["pages","page_size","D"],"dtype":"bfloat16"},
+  "kpe_cache":{"shape":["pages","page_size","R"],"dtype":"bfloat16"},)";
+  }
   std::string text = fmt::format(
-      R"({{"name":"g{}","op_type":"{}","axes":{{"queries":{{"type":"var"}},"qo_heads":{{"type":"const","value":{}}},
+      R"({{"name":"g{}","op_type":"{}_{}","axes":{{"queries":{{"type":"var"}},"qo_heads":{{"type":"const","value":{}}},
   "kv_heads":{{"type":"const","value":{}}},"D":{{"type":"const","value":{}}},"page_size":{{"type":"const","value":{}}},
-  "offsets":{{"type":"var"}},"listed":{{"type":"var"}},"pages":{{"type":"var"}}}},"inputs":{{
-  "q":{{"shape":["queries","qo_heads","D"],"dtype":"bfloat16"}},"k{}":{{"shape":{},"dtype":"bfloat16"}},
-  "v{}":{{"shape":{},"dtype":"bfloat16"}},)",
-      prefill ? "_causal" : "", paged ? "gqa_paged" : "gqa_ragged", what.qo_heads, what.kv_heads, what.depth,
-      what.page_size, paged ? "_cache" : "", cache, paged ? "_cache" : "", cache);
+  "E":{{"type":"const","value":{}}},"R":{{"type":"const","value":{}}},
+  "offsets":{{"type":"var"}},"listed":{{"type":"var"}},"pages":{{"type":"var"}}}},"inputs":{{{})",
+      prefill ? "_causal" : "", what.latent() ? "mla" : "gqa", paged ? "paged" : "ragged", what.qo_heads, what.kv_heads,
+      what.depth, what.page_size, what.columns(), std::max<std::int64_t>(what.rope, 1), operands);
   const auto index = [&](const char* name, const char* axis) {
     text += fmt::format(R"("{}":{{"shape":["{}"],"dtype":"int32"}},)", name, axis);
   };
@@ -197,9 +215,10 @@ Definition gqa_definition(const GqaCase& what) {
   index("kv_indptr", "offsets");
   if (paged) index("kv_indices", "listed");
   if (paged && what.page_size > 1) index("kv_last_page_len", "offsets");
-  text += R"("sm_scale":{"shape":null,"dtype":"float32"}},"outputs":{
-  "output":{"shape":["queries","qo_heads","D"],"dtype":"bfloat16"},"lse":{"shape":["queries","qo_heads"],"dtype":"float32"}},
-  "reference":"r"})";
+  text += fmt::format(R"("sm_scale":{{"shape":null,"dtype":"float32"}}}},"outputs":{{
+  "output":{{"shape":["queries","qo_heads","{}"],"dtype":"bfloat16"}},
+  "lse":{{"shape":["queries","qo_heads"],"dtype":"float32"}}}},"reference":"r"}})",
+                      what.value_depth > 0 ? "E" : "D");
   auto definition = parse_definition(base::Json::parse(text), "g");
   if (!definition) throw std::runtime_error(definition.error().message);
   return std::move(*definition);
@@ -216,7 +235,9 @@ Problem gqa_problem(const GqaCase& what) {
 }
 
 GqaData::GqaData(const GqaCase& which, std::uint64_t seed)
-    : what(which), problem(gqa_problem(which)), roles(*gqa_roles(problem.definition)) {
+    : what(which),
+      problem(gqa_problem(which)),
+      roles(which.latent() ? *mla_roles(problem.definition) : *gqa_roles(problem.definition)) {
   InputOptions options;
   options.seed = seed;
   options.distribution = which.distribution;
@@ -224,7 +245,7 @@ GqaData::GqaData(const GqaCase& which, std::uint64_t seed)
   if (!made) throw std::runtime_error(made.error().message);
   tensors = std::move(*made);
   const TruthRequest request = request_for(problem, tensors);
-  shape = *gqa_shape(request, roles);
+  shape = *request_shape(request, roles);
   const auto truth = (*find_reference(problem.definition))(request);
   if (!truth) throw std::runtime_error(truth.error().message);
   const auto values = [&](std::size_t output) {
@@ -239,6 +260,21 @@ GqaData::GqaData(const GqaCase& which, std::uint64_t seed)
 std::vector<float> GqaData::widened(std::size_t input) const {
   std::vector<float> out(tensors[input].count);
   to_float(tensors[input].dtype, tensors[input].data(), 0, out.size(), out.data());
+  return out;
+}
+
+std::vector<float> GqaData::widened(std::size_t input, std::optional<std::size_t> tail) const {
+  std::vector<float> first = widened(input);
+  if (!tail) return first;
+  const std::vector<float> second = widened(*tail);
+  const std::size_t columns = static_cast<std::size_t>(what.depth), more = static_cast<std::size_t>(what.rope);
+  std::vector<float> out;
+  for (std::size_t row = 0; row * columns < first.size(); ++row) {
+    out.insert(out.end(), first.begin() + static_cast<std::ptrdiff_t>(row * columns),
+               first.begin() + static_cast<std::ptrdiff_t>((row + 1) * columns));
+    out.insert(out.end(), second.begin() + static_cast<std::ptrdiff_t>(row * more),
+               second.begin() + static_cast<std::ptrdiff_t>((row + 1) * more));
+  }
   return out;
 }
 

@@ -8,16 +8,16 @@
 #include "problem/comparison.h"
 #include "problem/gqa.h"
 #include "problem/inputs.h"
+#include "problem/mla.h"
 
-// Kernels for grouped-query attention as they are written for tensor cores, sound ones and wrong ones, computed on the
-// CPU in plain loops that share nothing with the truth but the shape.
+// Kernels for grouped-query and latent attention as they are written for tensor cores, sound ones and wrong ones,
+// computed on the CPU in plain loops that share nothing with the truth but the shape.
 
 namespace ptxbench::problem {
 
 enum class GqaKind { decode, prefill, ragged };
 
-/// A small problem of the family: `page_size` 0 leaves kv_last_page_len away, as definitions with pages of one token
-/// do.
+/// A small problem of the family; with pages of one token it has no kv_last_page_len.
 struct GqaCase {
   GqaKind kind = GqaKind::decode;
   std::int64_t requests = 1, queries = 1;
@@ -26,7 +26,12 @@ struct GqaCase {
   std::int64_t page_size = 1;
   std::int64_t qo_heads = 6, kv_heads = 2, depth = 64;
   Distribution distribution = Distribution::normal;
+  std::int64_t rope = 0;         ///< latent attention, absorbed: depth of q_pe and kpe; kv_heads is not used
+  std::int64_t value_depth = 0;  ///< latent attention, not absorbed: that of v and the output
 
+  bool latent() const { return rope > 0 || value_depth > 0; }
+  /// Of the output.
+  std::int64_t columns() const { return value_depth > 0 ? value_depth : depth; }
   std::string name() const;
 };
 
@@ -38,12 +43,14 @@ struct GqaData {
   explicit GqaData(const GqaCase& what, std::uint64_t seed = 3);
 
   GqaOperands operands(bool is_lse) const { return {shape, inputs(), what.page_size, is_lse}; }
-  GqaInputs inputs() const { return gqa_inputs(request_for(problem, tensors), roles); }
+  GqaInputs inputs() const { return request_operands(request_for(problem, tensors), roles); }
   std::vector<float> widened(std::size_t input) const;
+  /// Rows of `input` with those of `tail`, if there is one, behind them.
+  std::vector<float> widened(std::size_t input, std::optional<std::size_t> tail) const;
 
   GqaCase what;
   Problem problem;
-  GqaRoles roles;
+  RequestRoles roles;
   std::vector<Tensor> tensors;
   GqaShape shape;
   std::vector<float> o_truth, lse_truth;
@@ -56,8 +63,10 @@ struct GqaModel {
   enum class Keys { listed, straight, from_start, of_next_request, of_previous_request };
   enum class Mask { right, none, top_left };
 
-  std::int64_t tile = 64;   ///< keys of one step
-  double score_factor = 1;  ///< on scores, beside the right scale
+  std::int64_t tile = 64;                  ///< keys of one step
+  double score_factor = 1;                 ///< on scores, beside the right scale
+  double first_part = 1, second_part = 1;  ///< on what q_nope and q_pe add to the scores of latent attention
+  bool values_from_end = false;            ///< V is the last of K's columns instead of the first
   Heads heads = Heads::grouped;
   Keys keys = Keys::listed;
   Mask mask = Mask::right;

@@ -18,15 +18,21 @@ TensorComparison explained(const GqaData& data, bool is_lse, const std::vector<f
   const std::size_t output = is_lse ? data.roles.lse : data.roles.output;
   const auto limits = limits_for(data.problem.definition, output);
   return is_lse ? compare(in_float32("lse", values, data.what.qo_heads), data.lse_truth, limits, options)
-                : compare(in_bfloat16("output", values, data.what.depth), data.o_truth, limits, options);
+                : compare(in_bfloat16("output", values, data.what.columns()), data.o_truth, limits, options);
 }
 
 TEST(GqaDiagnosis, OddShapesAreSafe) {
-  const GqaCase shapes[] = {
-      {GqaKind::decode, 1, 1, 1, 1, 1, 1, 1, 8},      {GqaKind::decode, 4, 4, 2, 3, 1, 3, 3, 24},
-      {GqaKind::decode, 3, 3, 7, 9, 4, 4, 1, 16},     {GqaKind::prefill, 2, 9, 4, 5, 8, 2, 2, 16},
-      {GqaKind::ragged, 3, 30, 12, 1, 1, 4, 2, 16},   {GqaKind::ragged, 2, 70, 70, 1, 1, 2, 1, 40},
-      {GqaKind::prefill, 1, 66, 80, 90, 1, 4, 2, 16}, {GqaKind::decode, 2, 2, 1, 2, 16, 80, 8, 16}};
+  const GqaCase shapes[] = {{GqaKind::decode, 1, 1, 1, 1, 1, 1, 1, 8},
+                            {GqaKind::decode, 4, 4, 2, 3, 1, 3, 3, 24},
+                            {GqaKind::decode, 3, 3, 7, 9, 4, 4, 1, 16},
+                            {GqaKind::prefill, 2, 9, 4, 5, 8, 2, 2, 16},
+                            {GqaKind::ragged, 3, 30, 12, 1, 1, 4, 2, 16},
+                            {GqaKind::ragged, 2, 70, 70, 1, 1, 2, 1, 40},
+                            {GqaKind::prefill, 1, 66, 80, 90, 1, 4, 2, 16},
+                            {GqaKind::decode, 2, 2, 1, 2, 16, 80, 8, 16},
+                            {GqaKind::decode, 3, 3, 2, 5, 16, 4, 1, 24, Distribution::normal, 8},
+                            {GqaKind::prefill, 2, 40, 60, 90, 1, 3, 1, 16, Distribution::normal, 40},
+                            {GqaKind::ragged, 2, 40, 30, 1, 1, 2, 2, 24, Distribution::normal, 0, 16}};
   for (const GqaCase& what : shapes) {
     const GqaData data(what);
     for (const bool is_lse : {false, true}) {

@@ -21,6 +21,12 @@ const std::vector<GqaCase>& cases() {
       {GqaKind::ragged, 3, 60, 20},       // queries that see nothing
       {GqaKind::decode, 6, 6, 4, 9, 16},  // requests without keys
       {GqaKind::decode, 1, 1, 1, 1},
+      {GqaKind::decode, 4, 4, 250, 300, 1, 4, 1, 96, Distribution::normal, 24},  // latent
+      {GqaKind::prefill, 3, 50, 17, 20, 16, 5, 1, 64, Distribution::normal, 16},
+      {GqaKind::decode, 4, 4, 3, 9, 1, 4, 1, 64, Distribution::normal, 16},
+      {GqaKind::decode, 2, 2, 90, 99, 1, 16, 1, 512, Distribution::normal, 64},
+      {GqaKind::ragged, 3, 60, 200, 1, 1, 4, 4, 96, Distribution::normal, 0, 64},
+      {GqaKind::ragged, 3, 60, 40, 1, 1, 4, 4, 40, Distribution::normal, 0, 72},
   };
   return kList;
 }
@@ -49,12 +55,12 @@ TEST(GqaTruth, AgreesWithFp64) {
       const GqaData data(what);
       std::vector<double> o(data.o_truth.size()), lse(data.lse_truth.size());
       gqa_forward_fp64(data.shape, data.inputs(), o.data(), lse.data());
-      EXPECT_LT(worst_row(data.o_truth, o, what.depth), 2e-5) << what.name();
+      EXPECT_LT(worst_row(data.o_truth, o, what.columns()), 2e-5) << what.name();
       for (std::size_t i = 0; i < lse.size(); ++i) {
         if (std::isinf(lse[i])) {
           ASSERT_EQ(data.lse_truth[i], -INFINITY) << what.name() << ", row " << i;
-          for (std::int64_t d = 0; d < what.depth; ++d) {
-            ASSERT_EQ(data.o_truth[i * static_cast<std::size_t>(what.depth) + static_cast<std::size_t>(d)], 0.0f);
+          for (std::int64_t d = 0; d < what.columns(); ++d) {
+            ASSERT_EQ(data.o_truth[i * static_cast<std::size_t>(what.columns()) + static_cast<std::size_t>(d)], 0.0f);
           }
         } else {
           ASSERT_NEAR(static_cast<double>(data.lse_truth[i]), lse[i], 1.5e-4) << what.name() << ", row " << i;
@@ -77,7 +83,7 @@ TEST(GqaTruth, AgreesWithMultiHeadAttention) {
   attention_forward(shape, {matrix(0), matrix(1), matrix(2)}, {&all, 1}, o.data(), lse.data());
   for (std::int64_t head = 0; head < kHeads; ++head) {
     // A head's 200 queries and keys are a request with one head.
-    GqaShape one{kHeads * kKeys, 1, 1, kDepth, shape.scale(), true, {}, {}};
+    GqaShape one{kHeads * kKeys, 1, 1, kDepth, kDepth, shape.scale(), true, {}, {}};
     one.requests.push_back({head * kKeys, (head + 1) * kKeys, 0, kKeys});
     for (std::int64_t key = 0; key < kKeys; ++key) one.slots.push_back(head * kKeys + key);
     const RowRange mine{head * kKeys, (head + 1) * kKeys};
@@ -92,7 +98,7 @@ TEST(GqaTruth, TilesGiveTheSameNumbersAndNothingElse) {
     const GqaData data(what);
     TruthRequest request = request_for(data.problem, data.tensors);
     request.threads = 3;
-    const std::int64_t rows = data.shape.rows(), heads = what.qo_heads, depth = what.depth;
+    const std::int64_t rows = data.shape.rows(), heads = what.qo_heads, depth = what.columns();
     // Rows across queries and requests, overlapping; of lse some heads of some queries.
     const Tile first{rows / 3, rows - rows / 4, 0, depth}, again{rows / 2, rows - 1, 0, depth};
     const Tile some{0, (data.shape.queries + 1) / 2, heads / 2, heads};
@@ -138,7 +144,9 @@ TEST(GqaTruth, CountsWhatTheMaskLeaves) {
         seen += static_cast<double>(data.shape.seen_by(request, query));
       }
     }
-    EXPECT_EQ(data.shape.multiply_adds(), 2 * seen * static_cast<double>(what.qo_heads * what.depth)) << what.name();
+    EXPECT_EQ(data.shape.multiply_adds(),
+              seen * static_cast<double>(what.qo_heads * (what.depth + what.rope + what.columns())))
+        << what.name();
   }
 }
 

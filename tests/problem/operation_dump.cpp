@@ -1,7 +1,8 @@
-// Writes the inputs and the truth of small problems of grouped-query attention to a folder, for gqa_numpy.py.
-// Everything goes the way of an evaluation: definition, workload, inputs, reference.
+// Writes the inputs and the truth of small problems to a folder, for gqa_numpy.py and gdn_numpy.py. Everything goes the
+// way of an evaluation: definition, workload, inputs, reference.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include "problem/dataset.h"
 #include "problem/gqa.h"
 #include "problem/inputs.h"
+#include "problem/mla.h"
 #include "problem/reference.h"
 
 namespace ptxbench::problem {
@@ -22,6 +24,13 @@ void write(const std::filesystem::path& file, const Tensor& tensor) {
 [[noreturn]] void fail(const Error& error) {
   fmt::print(stderr, "{}\n", error.message);
   std::exit(1);
+}
+
+/// Of attention over requests; no for other problems.
+bool is_causal(const Definition& definition) {
+  auto roles = gqa_roles(definition);
+  if (!roles) roles = mla_roles(definition);
+  return roles && roles->causal;
 }
 
 void dump(const Problem& problem, Distribution distribution, const std::filesystem::path& folder, base::Json& cases) {
@@ -42,11 +51,11 @@ void dump(const Problem& problem, Distribution distribution, const std::filesyst
   for (const Tensor& output : truth->outputs) add(output.name, output);
   cases.push_back({{"folder", folder.filename().string()},
                    {"what", problem.title()},
-                   {"causal", gqa_roles(problem.definition)->causal},
+                   {"causal", is_causal(problem.definition)},
                    {"tensors", tensors}});
 }
 
-int run(const std::filesystem::path& folder) {
+int run(const std::filesystem::path& folder, const std::vector<std::string>& kinds) {
   const auto roots = dataset_roots({});
   if (!roots) fail(roots.error());
   const auto dataset = Dataset::load(*roots);
@@ -56,10 +65,11 @@ int run(const std::filesystem::path& folder) {
                                         Distribution::ties,   Distribution::flat,   Distribution::tiny};
   std::size_t number = 0;
   for (const auto& [name, definition] : dataset->definitions()) {
-    if (!gqa_roles(definition)) continue;
+    const auto asked = [type = definition.op_type](const std::string& kind) { return type.starts_with(kind); };
+    if (std::none_of(kinds.begin(), kinds.end(), asked)) continue;
     std::vector<Workload> workloads = dataset->checks(name);
     // Queries that see nothing.
-    if (definition.op_type == "gqa_ragged") {
+    if (definition.op_type.ends_with("_ragged")) {
       auto scarce = dataset->workload_for_axes(definition, {"len_indptr=4", "total_q=60", "total_kv=25"});
       if (!scarce) fail(scarce.error());
       workloads.push_back(std::move(*scarce));
@@ -79,9 +89,9 @@ int run(const std::filesystem::path& folder) {
 }  // namespace ptxbench::problem
 
 int main(int count, char** arguments) {
-  if (count != 2) {
-    std::fprintf(stderr, "usage: gqa_dump FOLDER\n");
+  if (count < 3) {
+    std::fprintf(stderr, "usage: operation_dump FOLDER OP_TYPE...   (each the beginning of an op_type)\n");
     return 2;
   }
-  return ptxbench::problem::run(arguments[1]);
+  return ptxbench::problem::run(arguments[1], {arguments + 2, arguments + count});
 }

@@ -1,11 +1,11 @@
-// The rules by which offsets, pages and the scale of grouped-query attention follow from the axes and the seed.
+// The rules by which offsets, pages and the scale of attention over requests follow from the axes and the seed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "problem/gqa.h"
 #include "problem/random_element.h"
+#include "problem/requests.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -118,8 +118,8 @@ std::vector<std::int32_t> choose_pages(std::int64_t count, std::int64_t pages, W
 
 class Deriver {
  public:
-  Deriver(const Problem& problem, std::vector<Tensor>& inputs, std::uint64_t seed)
-      : problem_(problem), inputs_(inputs), seed_(seed), roles_(*gqa_roles(problem.definition)) {}
+  Deriver(const Problem& problem, const RequestRoles& roles, std::vector<Tensor>& inputs, std::uint64_t seed)
+      : problem_(problem), roles_(roles), inputs_(inputs), seed_(seed) {}
 
   Result<void> run() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -137,19 +137,21 @@ class Deriver {
     }
     const std::int64_t page_size = roles_.paged() ? k[1] : 1;
     if (roles_.qo_indptr && wanted(*roles_.qo_indptr)) {
-      Words words(seed_, *roles_.qo_indptr);
-      store_offsets(lengths_of(queries, requests(*roles_.qo_indptr), words), inputs_[*roles_.qo_indptr]);
+      store_offsets(derived_lengths(queries, requests(*roles_.qo_indptr), seed_, *roles_.qo_indptr),
+                    inputs_[*roles_.qo_indptr]);
     }
     const Lengths query_lengths = roles_.qo_indptr ? differences(offsets(*roles_.qo_indptr)) : Lengths();
     if (wanted(roles_.kv_indptr)) place_keys(query_lengths, places, page_size);
     if (roles_.kv_last_page_len && wanted(*roles_.kv_last_page_len)) fill_last_pages(query_lengths, page_size);
     if (roles_.paged() && wanted(*roles_.kv_indices)) {
-      Words words(seed_, *roles_.kv_indices);
-      const auto pages = choose_pages(places, k[0], words);
+      const auto pages = derived_pages(places, k[0], seed_, *roles_.kv_indices);
       std::copy(pages.begin(), pages.end(), inputs_[*roles_.kv_indices].as<std::int32_t>().begin());
     }
     if (wanted(roles_.sm_scale)) {
-      const auto depth = static_cast<double>(problem_.input_shapes[roles_.q][2]);
+      // Absorbed queries are as deep as the latent keys that they meet. In the models that there are they were a
+      // quarter of that before, and the scale is still that of the shorter ones.
+      auto depth = static_cast<double>(problem_.input_shapes[roles_.q][2]);
+      if (roles_.q_tail) depth = depth / 4 + static_cast<double>(problem_.input_shapes[*roles_.q_tail][2]);
       const auto scale = static_cast<float>(1 / std::sqrt(depth));
       from_float(inputs_[roles_.sm_scale].dtype, &scale, 0, 1, inputs_[roles_.sm_scale].data());
     }
@@ -198,16 +200,35 @@ class Deriver {
   }
 
   const Problem& problem_;
+  const RequestRoles& roles_;
   std::vector<Tensor>& inputs_;
   std::uint64_t seed_;
-  GqaRoles roles_;
 };
 
 }  // namespace
 
-Result<void> derive_gqa_inputs(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) {
-  if (auto derived = Deriver(problem, inputs, options.seed).run(); !derived) return derived;
-  const auto shape = gqa_shape(request_for(problem, inputs), *gqa_roles(problem.definition));
+std::vector<std::int64_t> derived_lengths(std::int64_t total, std::size_t count, std::uint64_t seed,
+                                          std::size_t input) {
+  Words words(seed, input);
+  return lengths_of(total, count, words);
+}
+
+std::vector<std::int32_t> derived_pages(std::int64_t count, std::int64_t pages, std::uint64_t seed, std::size_t input) {
+  Words words(seed, input);
+  return choose_pages(count, pages, words);
+}
+
+std::vector<double> derived_uniform(std::size_t count, std::uint64_t seed, std::size_t input) {
+  Words words(seed, input);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(static_cast<double>(words.next()) * 0x1p-32);
+  return out;
+}
+
+Result<void> derive_requests(const Problem& problem, const RequestRoles& roles, std::vector<Tensor>& inputs,
+                             const InputOptions& options) {
+  if (auto derived = Deriver(problem, roles, inputs, options.seed).run(); !derived) return derived;
+  const auto shape = request_shape(request_for(problem, inputs), roles);
   if (!shape) return tl::unexpected(shape.error());
   return {};
 }

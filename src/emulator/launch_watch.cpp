@@ -162,7 +162,7 @@ LaunchWatch::Totals LaunchWatch::watch_kinds() {
 }
 
 std::vector<uint32_t> LaunchWatch::choose_examples(LaunchTrace& trace) const {
-  constexpr size_t kOfEachGroup = 64, kMostGroups = 32;
+  constexpr size_t kMost = 64, kLeast = 4, kOneIn = 8, kMostGroups = 32;
   std::map<uint64_t, uint32_t> first;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> groups;
   for (uint32_t cluster = 0; cluster < trace.kinds.size(); ++cluster) {
@@ -177,8 +177,8 @@ std::vector<uint32_t> LaunchWatch::choose_examples(LaunchTrace& trace) const {
       trace.examples.push_back(clusters.front());
       if (clusters.size() > 1) trace.examples.push_back(clusters.back());
       if (clusters.size() <= 2) continue;
-      std::sample(clusters.begin() + 1, clusters.end() - 1, std::back_inserter(trace.examples), kOfEachGroup - 2,
-                  random);
+      const size_t count = std::clamp(clusters.size() / kOneIn, kLeast, kMost) - 2;
+      std::sample(clusters.begin() + 1, clusters.end() - 1, std::back_inserter(trace.examples), count, random);
     }
     std::sort(trace.examples.begin(), trace.examples.end());
   }

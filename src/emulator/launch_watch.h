@@ -40,8 +40,8 @@ class LaunchWatch {
   /// Each thread watches its own clusters.
   Totals watch_on_all_threads();
 
-  /// The first cluster of each kind. Up to 64 of each kind and schedule become the trace's examples, if they can stand
-  /// for the others.
+  /// The first cluster of each kind. One in eight of each kind and schedule, 4 to 64, become the trace's examples, if
+  /// they can stand for the others.
   std::vector<uint32_t> choose_examples(LaunchTrace& trace) const;
   /// Nothing: more is known than which bytes were written.
   std::optional<uint64_t> digest_definedness() const;

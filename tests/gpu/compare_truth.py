@@ -247,9 +247,14 @@ def libraries(name, t):
     if name.startswith("mha_with_lse"):
         return {"O": sdpa(t["Q"], t["K"], t["V"], is_causal=name.endswith("_causal"))}
     if name.startswith("mha_bwd"):
-        leaves = [t[part].detach().clone().requires_grad_() for part in "QKV"]
-        sdpa(*leaves, is_causal=name.endswith("_causal")).backward(t["dO"])
-        return dict(zip(("dQ", "dK", "dV"), (leaf.grad for leaf in leaves)))
+        # The operator itself, as the O and L of the problem are to be used, not those of a forward pass of its own.
+        aten, causal = torch.ops.aten, name.endswith("_causal")
+        q, k, v = (t[part] for part in "QKV")
+        _, _, *rest = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False)
+        sequences, random = rest[:4], rest[4:6]
+        grads = aten._scaled_dot_product_flash_attention_backward(t["dO"], q, k, v, t["O"], t["L"], *sequences, 0.0,
+                                                                  causal, *random)
+        return dict(zip(("dQ", "dK", "dV"), grads))
     if name.startswith("fp8_gemm") and t["SF_B"].shape[0] != t["B"].shape[0]:
         try:  # block-wise scaling is young in PyTorch, and its layout rules change
             return {"D": torch._scaled_mm(t["A"], t["B"].T, scale_a=t["SF_A"].T.contiguous().T, scale_b=t["SF_B"].T,
@@ -353,8 +358,9 @@ def main():
             made = [truth.attention(q[i], k[i], v[i], scale, causal) for i in range(48)]
             o = torch.stack([pair[0] for pair in made])
             compare_libraries("mha_with_lse_d128" + mask, "B=1 H=48 S=4096", "normal", t, {"O": o})
-            t["O"] = o.bfloat16()
-            wide = truth.widen(t["O"])
+            t["O"] = o.bfloat16().reshape(1, 48, 4096, 128)
+            t["L"] = torch.stack([pair[1] for pair in made]).reshape(1, 48, 4096)
+            wide = truth.widen(heads_first(t["O"]))
             grads = [truth.backward(q[i], k[i], v[i], wide[i], d_o[i], made[i][1].double(), scale, causal)
                      for i in range(48)]
             compare_libraries("mha_bwd_d128" + mask, "B=1 H=48 S=4096", "normal", t,

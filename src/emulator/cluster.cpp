@@ -201,6 +201,8 @@ void run_warp(Warp& warp, RoundResult& result) {
     run_loop(warp);
     const int32_t ran = std::max<int32_t>(0, kQuantum - warp.quantum - warp.forfeited);
     warp.cluster->instructions += static_cast<uint64_t>(ran);
+    const uint64_t turn = uint64_t{warp.cta->rank} << 48 | uint64_t{warp.index} << 40 | uint64_t{next & 0xff} << 32;
+    warp.cluster->pace = (warp.cluster->pace ^ (turn | static_cast<uint32_t>(ran))) * 0x9e3779b97f4a7c15ull + 1;
     spent += ran;
     if (warp.stop == Stop::fault) return;
     if (warp.stop == Stop::yield || warp.stop == Stop::blocked) {
@@ -247,6 +249,7 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
   cluster.progress = 0;
   cluster.fruitless_rounds = 0;
   cluster.instructions = 0;
+  cluster.pace = 0;
   cluster.clock_reads = 0;
   cluster.charged = false;
   cluster.tensor_core_macs = cluster.legacy_mma_macs = cluster.tma_bytes = 0;

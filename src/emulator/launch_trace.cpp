@@ -215,6 +215,17 @@ void TraceObserver::count_kind(uint64_t kind) {
   if (kinds_.size() > kFew + ended_ / kOneIn) stop_->store(true);
 }
 
+void TraceObserver::look_for_barriers(const AccessEvent& event) {
+  const auto& barriers = running_of(worker(), event.agent).barriers;
+  if (barriers.empty()) return;
+  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
+    const uint64_t address = event.addresses[std::countr_zero(rest)];
+    for (uint64_t word = address & ~uint64_t{7}; word < address + event.bytes; word += 8) {
+      if (barriers.contains(word)) give_up();
+    }
+  }
+}
+
 // --- events
 
 void TraceObserver::on_access(const AccessEvent& event) {
@@ -229,6 +240,7 @@ void TraceObserver::on_access(const AccessEvent& event) {
   for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
     digest.whole = mix(digest.whole, event.addresses[std::countr_zero(rest)]);
   if (!global) digest.kind = digest.whole;
+  if (stop_ != nullptr && event.space == Space::shared && event.kind == AccessKind::read) look_for_barriers(event);
   add(event.agent, digest);
   if (global && event.kind != AccessKind::read) {
     for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
@@ -272,6 +284,7 @@ void TraceObserver::on_mbarrier(const MbarrierEvent& event) {
     warp->turned_away = (warp->turned_away & ~event.agent.lanes) | (away ? event.agent.lanes : 0);
     if (away) warp->asked_at = event.site.instruction;
   }
+  if (stop_ != nullptr) running_of(worker(), event.agent).barriers.insert(event.address);
   if (event.action != MbarrierAction::wait_failure) {
     const bool completion = event.completed_by != 0;
     uint64_t digest = start(completion ? kCompletion : kMbarrier, event.site, event.agent.lanes);

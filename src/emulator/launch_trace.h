@@ -52,7 +52,7 @@ struct LaunchTrace {
   /// The same but for where in global memory the threads worked. Clusters that agree in this do the same with their
   /// shared memory, and all their synchronisation is the same.
   std::vector<uint64_t> kinds;
-  /// When things happened, in instructions of the cluster. Clusters of one kind that agree in this ran in lockstep.
+  /// How far the warps had come when things happened. Clusters of one kind that agree in this ran in lockstep.
   std::vector<uint64_t> schedules;
   std::vector<ByteRange> written;  ///< global bytes
   /// Where clusters are of few kinds and schedules, do not see each other and cannot tell how long they waited: some of
@@ -157,6 +157,8 @@ class TraceObserver final : public Observer {
     /// The last tensor copy to each place in shared memory, and by where such places end.
     std::unordered_map<uint64_t, PlacedBox> boxes;
     std::unordered_map<uint64_t, uint64_t> box_that_ends;
+    /// Shared addresses of the cluster's mbarriers.
+    std::unordered_set<uint64_t> barriers;
   };
   struct Worker {
     std::unordered_map<uint32_t, Running> running;
@@ -178,6 +180,8 @@ class TraceObserver final : public Observer {
   /// in the tensor it lies.
   uint64_t place_box(Running& running, const AsyncIssueEvent& event);
   void touch_lanes(const AccessEvent& event);
+  /// What an mbarrier holds at some moment is a matter of chance.
+  void look_for_barriers(const AccessEvent& event);
   void bound_memory(Worker& worker) {
     if ((++worker.touches & 0xfff) == 0 && worker.global->memory() > touch_bytes_) give_up();
   }

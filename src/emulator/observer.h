@@ -30,7 +30,7 @@ struct Agent {
   uint32_t cta_rank = 0;
   uint32_t warp = 0;
   uint32_t lanes = 0;
-  uint64_t time = 0;  ///< in instructions that the cluster has executed, from an arbitrary start
+  uint64_t time = 0;  ///< digest of how far the cluster's warps have come, and in which turns
 };
 
 /// Bytes [address, address + bytes). Shared addresses are those of the cluster window: (CTA rank << 24) + offset.

@@ -39,6 +39,9 @@ bool reads_time(const ptx::Operand& operand) {
 
 bool tells_time(const Instruction& instruction) {
   if (instruction.op == Op::mbarrier_pending_count || instruction.op == Op::activemask) return true;
+  // The state that an arrival returns holds how many others are still to come.
+  const bool arrives = instruction.op == Op::mbarrier_arrive || instruction.op == Op::mbarrier_arrive_drop;
+  if (arrives && !instruction.operands.empty() && (instruction.operands[0].kind == ptx::OperandKind::reg)) return true;
   return std::any_of(instruction.operands.begin(), instruction.operands.end(), reads_time);
 }
 
@@ -106,6 +109,8 @@ class Waits {
 
   static std::optional<Answer> value_of(const ptx::Operand& operand, const Known& known) {
     if (operand.kind == ptx::OperandKind::integer) {
+      // Others may be equal in the instruction's type and not here.
+      if (operand.bits > 1) return std::nullopt;
       const auto bits = static_cast<int64_t>(operand.bits);
       return Answer{bits, bits};
     }
@@ -118,6 +123,15 @@ class Waits {
   static std::optional<Answer> computed(const Instruction& instruction, const Known& known) {
     const auto& operands = instruction.operands;
     const auto value = [&](size_t o) { return o < operands.size() ? value_of(operands[o], known) : std::nullopt; };
+    switch (instruction.type()) {
+      case ptx::Type::u32:
+      case ptx::Type::s32:
+      case ptx::Type::b32:
+      case ptx::Type::pred:
+        break;
+      default:
+        return std::nullopt;
+    }
     if (instruction.op == Op::mov && operands.size() == 2) return value(1);
     if (instruction.op == Op::selp && operands.size() == 4) {
       const auto yes = value(1), no = value(2), which = value(3);
@@ -154,7 +168,11 @@ class Waits {
       const bool jumps = instruction->op == Op::bra, asks = waits(*instruction);
       const bool harmless = jumps || asks || instruction->op == Op::nanosleep || is_arithmetic(instruction->op) ||
                             instruction->op == Op::setp || instruction->op == Op::selp;
-      if (!fresh || !harmless || (instruction->guard != ptx::kNone && (!jumps || instruction != body.back())))
+      // The carry is read and written without being an operand.
+      const bool carries = instruction->has(ptx::Mod::cc) || instruction->op == Op::addc ||
+                           instruction->op == Op::subc || instruction->op == Op::madc;
+      if (!fresh || !harmless || carries ||
+          (instruction->guard != ptx::kNone && (!jumps || instruction != body.back())))
         return std::nullopt;
       const auto answer = computed(*instruction, known);
       for_each_write(*instruction, [&](uint32_t reg) {

@@ -227,6 +227,7 @@ struct Cluster {
   uint32_t live_warps = 0;
   std::vector<uint64_t> block_counts, guard_counts;
   uint64_t instructions = 0;
+  uint64_t pace = 0;         ///< digest of which warps ran how far, turn by turn
   bool charged = false;      ///< its CTAs' start has been charged to the budget
   uint64_t clock_reads = 0;  ///< reads of %clock and its kin so far
   uint64_t tensor_core_macs = 0, legacy_mma_macs = 0, tma_bytes = 0;

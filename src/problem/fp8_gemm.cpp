@@ -44,30 +44,6 @@ MatrixRows operand(const TruthRequest& request, std::size_t values, std::size_t 
   return rows_of(request, values).scaled(std::move(scales));
 }
 
-Result<Truth> reference(const TruthRequest& request) {
-  const auto roles = fp8_gemm_roles(request.problem.definition);
-  const auto operands = fp8_gemm_operands(request);
-  auto outputs = make_truth_tensors(request.problem);
-  if (!outputs) return tl::unexpected(outputs.error());
-  std::vector<Tile> tiles;
-  if (request.tiles.empty()) {
-    tiles.push_back({0, operands->first.rows(), 0, operands->second.rows()});
-  } else {
-    tiles = request.tiles[roles->d];
-  }
-  gemm_nt_truth(operands->first, operands->second, tiles, (*outputs)[roles->d].as<float>().data(), request.threads);
-  Truth result;
-  result.outputs = std::move(*outputs);
-  result.term_norms.resize(1);
-  return result;
-}
-
-std::optional<double> multiply_adds(const Problem& problem) {
-  const auto roles = fp8_gemm_roles(problem.definition);
-  return static_cast<double>(problem.axes.at(roles->m)) * static_cast<double>(problem.axes.at(roles->n)) *
-         static_cast<double>(problem.axes.at(roles->k));
-}
-
 std::optional<Limits> limits_of(const Definition& definition, std::size_t output) {
   return fp8_gemm_limits(definition.outputs[output].dtype);
 }
@@ -133,9 +109,11 @@ std::optional<Limits> fp8_gemm_limits(Dtype output) {
 }
 
 const Operation kFp8Gemm{[](const Definition& definition) { return fp8_gemm_roles(definition).has_value(); },
-                         reference,
+                         gemm_reference,
                          limits_of,
-                         multiply_adds,
+                         [](const Problem& problem) {
+                           return std::optional(gemm_multiply_adds(problem, *fp8_gemm_roles(problem.definition)));
+                         },
                          derived_input,
                          derive};
 

@@ -5,17 +5,15 @@
 #include <string>
 #include <utility>
 
-#include "problem/reference.h"
+#include "problem/gemm.h"
 
 namespace ptxbench::problem {
 
 /// D[M, N] = A[M, K] B[N, K]^T of e4m3 operands with a scale factor for every 128 of K, fp32: one for each row of A,
 /// and for each row of B or for each 128 of its rows.
-struct Fp8GemmRoles {
-  std::size_t a = 0, scales_a = 0, b = 0, scales_b = 0;  ///< inputs
-  std::size_t d = 0;                                     ///< output
-  std::string m, n, k;                                   ///< axis names
-  bool blocks_of_b = false;                              ///< one factor for 128 rows of B
+struct Fp8GemmRoles : GemmRoles {
+  std::size_t scales_a = 0, scales_b = 0;  ///< inputs
+  bool blocks_of_b = false;                ///< one factor for 128 rows of B
 };
 
 constexpr std::int64_t kScaleBlock = 128;

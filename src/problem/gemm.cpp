@@ -5,30 +5,6 @@
 namespace ptxbench::problem {
 namespace {
 
-Result<Truth> gemm_reference(const TruthRequest& request) {
-  const auto roles = gemm_roles(request.problem.definition);
-  const auto operands = gemm_operands(request);
-  auto outputs = make_truth_tensors(request.problem);
-  if (!outputs) return tl::unexpected(outputs.error());
-  std::vector<Tile> tiles;
-  if (request.tiles.empty()) {
-    tiles.push_back({0, operands->first.rows(), 0, operands->second.rows()});
-  } else {
-    tiles = request.tiles[roles->c];
-  }
-  gemm_nt_truth(operands->first, operands->second, tiles, (*outputs)[roles->c].as<float>().data(), request.threads);
-  Truth result;
-  result.outputs = std::move(*outputs);
-  result.term_norms.resize(1);
-  return result;
-}
-
-std::optional<double> multiply_adds(const Problem& problem) {
-  const auto roles = gemm_roles(problem.definition);
-  return static_cast<double>(problem.axes.at(roles->m)) * static_cast<double>(problem.axes.at(roles->n)) *
-         static_cast<double>(problem.axes.at(roles->k));
-}
-
 std::optional<Limits> limits_of(const Definition& definition, std::size_t output) {
   return limits_for("gemm", definition.outputs[output].dtype);
 }
@@ -57,7 +33,30 @@ std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthReques
   return std::pair{rows_of(request, roles->a), rows_of(request, roles->b)};
 }
 
-const Operation kGemm{[](const Definition& definition) { return gemm_roles(definition).has_value(); }, gemm_reference,
-                      limits_of, multiply_adds};
+Result<Truth> gemm_reference(const TruthRequest& request) {
+  const auto operands = gemm_operands(request);
+  auto outputs = make_truth_tensors(request.problem);
+  if (!outputs) return tl::unexpected(outputs.error());
+  std::vector<Tile> tiles;
+  if (request.tiles.empty()) {
+    tiles.push_back({0, operands->first.rows(), 0, operands->second.rows()});
+  } else {
+    tiles = request.tiles.front();
+  }
+  gemm_nt_truth(operands->first, operands->second, tiles, outputs->front().as<float>().data(), request.threads);
+  Truth result;
+  result.outputs = std::move(*outputs);
+  result.term_norms.resize(1);
+  return result;
+}
+
+double gemm_multiply_adds(const Problem& problem, const GemmRoles& roles) {
+  return static_cast<double>(problem.axes.at(roles.m)) * static_cast<double>(problem.axes.at(roles.n)) *
+         static_cast<double>(problem.axes.at(roles.k));
+}
+
+const Operation kGemm{
+    [](const Definition& definition) { return gemm_roles(definition).has_value(); }, gemm_reference, limits_of,
+    [](const Problem& problem) { return std::optional(gemm_multiply_adds(problem, *gemm_roles(problem.definition))); }};
 
 }  // namespace ptxbench::problem

@@ -21,6 +21,10 @@ std::optional<GemmRoles> gemm_roles(const Definition& definition);
 /// The operands of a GEMM for diagnosis, with their scale factors where it has such; nothing for other problems.
 std::optional<std::pair<MatrixRows, MatrixRows>> gemm_operands(const TruthRequest& request);
 
+/// The truth of whatever gemm_operands knows, the only output being C.
+Result<Truth> gemm_reference(const TruthRequest& request);
+double gemm_multiply_adds(const Problem& problem, const GemmRoles& roles);
+
 extern const Operation kGemm;
 
 }  // namespace ptxbench::problem

@@ -215,15 +215,10 @@ void TraceObserver::count_kind(uint64_t kind) {
   if (kinds_.size() > kFew + ended_ / kOneIn) stop_->store(true);
 }
 
-void TraceObserver::look_for_barriers(const AccessEvent& event) {
-  const auto& barriers = running_of(worker(), event.agent).barriers;
-  if (barriers.empty()) return;
-  for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1) {
-    const uint64_t address = event.addresses[std::countr_zero(rest)];
-    for (uint64_t word = address & ~uint64_t{7}; word < address + event.bytes; word += 8) {
-      if (barriers.contains(word)) give_up();
-    }
-  }
+void TraceObserver::look_for_barriers(const Agent& agent, uint64_t address, uint64_t bytes) {
+  const auto& barriers = running_of(worker(), agent).barriers;
+  const auto barrier = barriers.lower_bound(address & ~uint64_t{7});
+  if (barrier != barriers.end() && *barrier < address + bytes) give_up();
 }
 
 // --- events
@@ -240,7 +235,10 @@ void TraceObserver::on_access(const AccessEvent& event) {
   for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
     digest.whole = mix(digest.whole, event.addresses[std::countr_zero(rest)]);
   if (!global) digest.kind = digest.whole;
-  if (stop_ != nullptr && event.space == Space::shared && event.kind == AccessKind::read) look_for_barriers(event);
+  if (stop_ != nullptr && event.space == Space::shared && event.kind == AccessKind::read) {
+    for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
+      look_for_barriers(event.agent, event.addresses[std::countr_zero(rest)], event.bytes);
+  }
   add(event.agent, digest);
   if (global && event.kind != AccessKind::read) {
     for (uint32_t rest = event.agent.lanes; rest != 0; rest &= rest - 1)
@@ -373,6 +371,9 @@ void TraceObserver::on_async_issue(const AsyncIssueEvent& event) {
     for (const ByteRange& range : event.writes) worker().written.add(range.address, range.bytes);
   }
   if (stop_ != nullptr) {
+    if (event.source_space == Space::shared) {
+      for (const ByteRange& range : event.reads) look_for_barriers(event.agent, range.address, range.bytes);
+    }
     bound_memory(worker());
     if (event.tensor_map != 0) touch(event.tensor_map, 128, TouchKind::read);
     if (event.source_space == Space::global) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -158,7 +159,7 @@ class TraceObserver final : public Observer {
     std::unordered_map<uint64_t, PlacedBox> boxes;
     std::unordered_map<uint64_t, uint64_t> box_that_ends;
     /// Shared addresses of the cluster's mbarriers.
-    std::unordered_set<uint64_t> barriers;
+    std::set<uint64_t> barriers;
   };
   struct Worker {
     std::unordered_map<uint32_t, Running> running;
@@ -180,8 +181,8 @@ class TraceObserver final : public Observer {
   /// in the tensor it lies.
   uint64_t place_box(Running& running, const AsyncIssueEvent& event);
   void touch_lanes(const AccessEvent& event);
-  /// What an mbarrier holds at some moment is a matter of chance.
-  void look_for_barriers(const AccessEvent& event);
+  /// The bytes are read. What an mbarrier holds at some moment is a matter of chance.
+  void look_for_barriers(const Agent& agent, uint64_t address, uint64_t bytes);
   void bound_memory(Worker& worker) {
     if ((++worker.touches & 0xfff) == 0 && worker.global->memory() > touch_bytes_) give_up();
   }

@@ -68,7 +68,7 @@ struct Outcome {
 };
 
 Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_ptr<TraceStore>& traces,
-            uint32_t value = 5, unsigned threads = 2, uint32_t ctas = kCtas) {
+            uint32_t value = 5, unsigned threads = 2, uint32_t ctas = kCtas, uint32_t block = 32) {
   Outcome outcome;
   Spy spy;
   DeviceOptions options;
@@ -88,7 +88,7 @@ Outcome run(const std::string& ptx, CompletionPolicy policy, const std::shared_p
   LaunchRequest request;
   request.function = *(*device)->find_kernel(*module, "k");
   request.grid[0] = ctas;
-  request.block[0] = 32;
+  request.block[0] = block;
   request.parameters.resize(8);
   std::memcpy(request.parameters.data(), &data, 8);
   auto report = (*device)->launch(request);
@@ -311,6 +311,10 @@ TEST(Kinds, WhatSeesHowLongItWaitedRunsInFull) {
       {"guarded", "WAIT:\n" + ask + "@!%q1 mov.u32 %r20, 1;\n@!%q1 bra WAIT;\n", true},
       {"leaving when it fails, here never", "WAIT:\n" + ask + "@!%q1 bra OUT;\nbra ON;\nOUT:\nexit;\nON:\n", true},
       {"a clock", "WAIT:\n" + ask + "@!%q1 bra WAIT;\nmov.u32 %r20, %clock;\n", true},
+      {"a carry", "WAIT:\n" + ask + "addc.u32 %r20, %r3, 0;\n@!%q1 bra WAIT;\n", true},
+      {"constants that only look different",
+       "WAIT:\n" + ask + "selp.s32 %r21, -1, 0, %q1;\nsetp.eq.s32 %q3, %r21, 4294967295;\n@!%q3 bra WAIT;\n", true},
+      {"the barrier's word", "WAIT:\n" + ask + "@!%q1 bra WAIT;\nld.shared.b64 %rd9, [full];\n", true},
       {"a mask of lanes", "WAIT:\n" + ask + "@!%q1 bra WAIT;\nactivemask.b32 %r20;\n", true},
   };
   for (const auto& [name, wait, leaves_trace] : waits) {
@@ -327,6 +331,33 @@ TEST(Kinds, WhatSeesHowLongItWaitedRunsInFull) {
       EXPECT_EQ(together.memory, alone.memory);
     }
   }
+}
+
+TEST(Kinds, WarpsThatTakeOtherTurnsAreNotInLockstep) {
+  // Warps 0 and 1 linger for more than a turn, block 7 the other way round than all others; warp 2 lingers longer than
+  // both, and whatever happens afterwards happens at the same count of instructions.
+  const std::string ptx =
+      ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {\n"
+      "  .reg .b64 %rd<16>; .reg .b32 %r<32>; .reg .pred %q<8>;\n  .shared .align 8 .b64 met;\n"
+      "  ld.param.u64 %rd0, [p];\n  mov.u32 %r1, %laneid;\n  mov.u32 %r3, %ctaid.x;\n  mov.u32 %r4, %tid.x;\n"
+      "  shr.u32 %r4, %r4, 5;\n  setp.ne.u32 %q0, %r1, 0;\n  setp.ne.u32 %q1, %r4, 0;\n"
+      "  or.pred %q2, %q0, %q1;\n  @%q2 bra BEGIN;\n  mbarrier.init.shared::cta.b64 [met], 1;\nBEGIN:\n"
+      "  bar.sync 0;\n  setp.eq.u32 %q6, %r4, 2;\n  @%q6 bra LONGER;\n  bar.sync 2, 64;\n"
+      "  mov.u32 %r10, 60000;\nBOTH:\n  sub.u32 %r10, %r10, 1;\n  setp.ne.u32 %q3, %r10, 0;\n  @%q3 bra BOTH;\n"
+      "  setp.eq.u32 %q4, %r3, 7;\n  xor.pred %q4, %q4, %q1;\n  selp.u32 %r10, 100000, 1, %q4;\n"
+      "LINGER:\n  sub.u32 %r10, %r10, 1;\n  setp.ne.u32 %q3, %r10, 0;\n  @%q3 bra LINGER;\n"
+      "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q5, [met], 0;\n  @!%q5 bra WAIT;\n  @%q1 exit;\n"
+      "  mad.lo.u32 %r6, %r3, 32, %r1;\n  mul.wide.u32 %rd1, %r6, 4;\n  add.u64 %rd1, %rd1, %rd0;\n"
+      "  st.global.u32 [%rd1+32768], %r1;\n  exit;\n"
+      "LONGER:\n  mov.u32 %r10, 500000;\nSPIN:\n  sub.u32 %r10, %r10, 1;\n  setp.ne.u32 %q3, %r10, 0;\n"
+      "  @%q3 bra SPIN;\n  @%q0 exit;\n  mbarrier.arrive.shared::cta.b64 _, [met];\n  ret;\n}\n";
+  const auto traces = std::make_shared<TraceStore>();
+  const Outcome outcome = run(ptx, CompletionPolicy::eager, traces, 5, 2, 12, 96);
+  EXPECT_TRUE(outcome.rules.empty()) << testing::PrintToString(outcome.rules);
+  const auto trace = trace_of(*traces, outcome.launch);
+  ASSERT_NE(trace, nullptr);
+  EXPECT_EQ(trace->examples.size(), 4u + 1);
+  EXPECT_TRUE(std::binary_search(trace->examples.begin(), trace->examples.end(), 7u));
 }
 
 struct Odd {

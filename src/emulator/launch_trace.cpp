@@ -371,7 +371,8 @@ void TraceObserver::on_async_issue(const AsyncIssueEvent& event) {
     for (const ByteRange& range : event.writes) worker().written.add(range.address, range.bytes);
   }
   if (stop_ != nullptr) {
-    if (event.source_space == Space::shared) {
+    // Not of tensor cores, whose operands are many ranges: a barrier's word among them is found by what examples store.
+    if (event.source_space == Space::shared && event.kind != AsyncKind::wgmma) {
       for (const ByteRange& range : event.reads) look_for_barriers(event.agent, range.address, range.bytes);
     }
     bound_memory(worker());

@@ -37,6 +37,8 @@ struct Options {
   std::uint64_t seed = 1, budget = 0;
   unsigned seeds = 0, threads = 0;
   double host_seconds = 10;
+  int device = 0;
+  bool no_timing = false;
   bool full = false, json = false, answer = false, largest = false;
 };
 
@@ -85,12 +87,16 @@ Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOpti
 
 Result<evaluation::Evaluation> judge(const Options& options) {
   evaluation::EvaluateOptions evaluate;
+  using Backend = evaluation::EvaluateOptions::Backend;
   if (options.backend == "gpu") {
-    return infrastructure_error("--backend gpu: this build has no GPU backend; use --backend emulator");
-  }
-  if (options.backend != "auto" && options.backend != "emulator") {
+    evaluate.backend = Backend::gpu;
+  } else if (options.backend == "auto") {
+    evaluate.backend = gpu::has_gpu() ? Backend::both : Backend::emulator;
+  } else if (options.backend != "emulator") {
     return input_error("--backend {}: auto, emulator or gpu", options.backend);
   }
+  evaluate.gpu = options.device;
+  evaluate.timing = !options.no_timing;
   if (options.full && options.sample_clusters) return input_error("--full and --sample-clusters exclude each other");
   for (const std::string& requirement : options.require) {
     if (auto applied = apply_requirement(requirement, evaluate); !applied)
@@ -142,7 +148,12 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->allow_extra_args(false);
   command->add_option("--axis", options->axes, "Axis value instead of a stored workload, as M=256 (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--backend", options->backend, "auto, emulator or gpu")->capture_default_str();
+  command
+      ->add_option("--backend", options->backend,
+                   "emulator, gpu, or auto: the emulator first, then a GPU if there is one and nothing was wrong")
+      ->capture_default_str();
+  command->add_option("--device", options->device, "Which GPU")->capture_default_str();
+  command->add_flag("--no-timing", options->no_timing, "On a GPU: results only, no times");
   command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)")
       ->allow_extra_args(false);
   command

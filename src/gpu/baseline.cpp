@@ -1,0 +1,11 @@
+#include "gpu/baseline.h"
+
+namespace ptxbench::gpu {
+
+Result<std::unique_ptr<Baseline>> make_baseline(const Device& device, const base::Json& description) {
+  const std::string kind = description.value("kind", "");
+  if (kind == "gemm") return make_gemm_baseline(device, description);
+  return infrastructure_error("no baseline of kind '{}' in this build", kind);
+}
+
+}  // namespace ptxbench::gpu

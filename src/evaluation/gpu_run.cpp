@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "gpu/reports.h"
+#include "problem/attention.h"
 #include "problem/comparison.h"
 #include "problem/gemm.h"
 #include "problem/reference.h"
@@ -41,20 +42,46 @@ std::string hex(const void* data, std::size_t bytes) {
   return out;
 }
 
-Json baseline_for(const problem::Problem& problem) {
-  const auto roles = problem::gemm_roles(problem.definition);
-  if (!roles) return nullptr;
-  const problem::TensorSpec &a = problem.definition.inputs[roles->a], &b = problem.definition.inputs[roles->b];
-  const problem::TensorSpec& c = problem.definition.outputs[roles->c];
+Json gemm_baseline(const problem::Problem& problem, const problem::GemmRoles& roles) {
+  const problem::TensorSpec &a = problem.definition.inputs[roles.a], &b = problem.definition.inputs[roles.b];
+  const problem::TensorSpec& c = problem.definition.outputs[roles.c];
   if (a.dtype != b.dtype || a.dtype != c.dtype) return nullptr;
   return Json{{"kind", "gemm"},
-              {"m", problem.axes.at(roles->m)},
-              {"n", problem.axes.at(roles->n)},
-              {"k", problem.axes.at(roles->k)},
+              {"m", problem.axes.at(roles.m)},
+              {"n", problem.axes.at(roles.n)},
+              {"k", problem.axes.at(roles.k)},
               {"dtype", problem::to_string(a.dtype)},
-              {"a", roles->a},
-              {"b", roles->b},
-              {"c", roles->c}};
+              {"a", roles.a},
+              {"b", roles.b},
+              {"c", roles.c}};
+}
+
+Json attention_baseline(const problem::Problem& problem, const problem::AttentionRoles& roles) {
+  if (roles.descales) return nullptr;
+  return Json{{"kind", "attention"},
+              {"batch", problem.axes.at(roles.batch)},
+              {"heads", problem.axes.at(roles.heads)},
+              {"sequence", problem.axes.at(roles.sequence)},
+              {"depth", problem.axes.at(roles.depth)},
+              {"causal", roles.causal},
+              {"backward", roles.backward},
+              {"dtype", problem::to_string(problem.definition.inputs[roles.q].dtype)},
+              {"q", roles.q},
+              {"k", roles.k},
+              {"v", roles.v},
+              {"o", roles.o},
+              {"lse", roles.lse},
+              {"do", roles.d_o},
+              {"dq", roles.dq},
+              {"dk", roles.dk},
+              {"dv", roles.dv}};
+}
+
+/// What the executor is to time beside the candidate (gpu/baseline.h); null where no library is known to do the same.
+Json baseline_for(const problem::Problem& problem) {
+  if (const auto roles = problem::gemm_roles(problem.definition)) return gemm_baseline(problem, *roles);
+  if (const auto roles = problem::attention_roles(problem.definition)) return attention_baseline(problem, *roles);
+  return nullptr;
 }
 
 /// Highest rate of dense multiply-adds of an H100's or H200's tensor cores: 2048 a clock and multiprocessor with 16-bit
@@ -83,6 +110,22 @@ gpu::Floor floor_of(const problem::Problem& problem, const std::vector<problem::
 std::uint64_t secret() {
   static std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
+}
+
+/// Ranges widen, names of slow-downs join.
+void add_clocks(Json& clocks, const Json& more) {
+  for (const auto& [name, value] : more.items()) {
+    if (!clocks.contains(name)) {
+      clocks[name] = value;
+    } else if (name == "slowdowns") {
+      for (const Json& one : value) {
+        if (std::find(clocks[name].begin(), clocks[name].end(), one) == clocks[name].end()) clocks[name].push_back(one);
+      }
+    } else {
+      clocks[name][0] = std::min(clocks[name][0].get<double>(), value[0].get<double>());
+      clocks[name][1] = std::max(clocks[name][1].get<double>(), value[1].get<double>());
+    }
+  }
 }
 
 Finding timed_finding(std::string rule, std::string message, std::string remedy) {
@@ -391,7 +434,7 @@ Result<GpuRun::Timed> GpuRun::time() {
   performance.no_baseline = no_baseline_;
   performance.fresh_inputs = fresh_;
   performance.floor = floor_of(problem_, state_.inputs, performance.device).milliseconds();
-  performance.clocks = Json::array();
+  performance.clocks = Json::object();
 
   std::mt19937_64 random(secret());
   std::vector<gpu::TimedCall> calls;
@@ -432,7 +475,7 @@ Result<GpuRun::Timed> GpuRun::time() {
         call.interrupted = one.at(4).get<bool>();
         calls.push_back(call);
       }
-      performance.clocks.push_back(reply->value("clocks", Json::object()));
+      add_clocks(performance.clocks, reply->value("clocks", Json::object()));
     }
     warm = true;
     // One of the last calls, chosen now, whose outputs still lie where it left them.

@@ -21,9 +21,14 @@ class Baseline {
   virtual Result<void> run(const std::vector<std::uint64_t>& inputs, const std::vector<std::uint64_t>& outputs) = 0;
 };
 
-/// By its description: {"kind": "gemm", "m", "n", "k", "dtype", "a", "b", "c"}, the last three being places among
-/// inputs and outputs. An error names the library that is missing: the baseline is unknown then, not absent.
+/// By its description; tensors are named by their places among inputs or outputs:
+///   {"kind": "gemm", "m", "n", "k", "dtype", "a", "b", "c"}
+///   {"kind": "attention", "batch", "heads", "sequence", "depth", "causal", "backward", "dtype",
+///    "q", "k", "v", "o", "lse", and of a backward pass "do", "dq", "dk", "dv"}
+/// An error names the library that is missing: the baseline is unknown then, not absent.
 Result<std::unique_ptr<Baseline>> make_baseline(const Device& device, const base::Json& description);
+/// cudnn_attention.cpp, if this build has it (PTXBENCH_HAS_CUDNN).
+Result<std::unique_ptr<Baseline>> make_attention_baseline(const Device& device, const base::Json& description);
 /// cublaslt.cpp
 Result<std::unique_ptr<Baseline>> make_gemm_baseline(const Device& device, const base::Json& description);
 

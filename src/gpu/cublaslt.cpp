@@ -88,7 +88,7 @@ class Gemm final : public Baseline {
   }
 
   ~Gemm() override {
-    if (workspace_ != 0) device_.driver().cuMemUnmap(workspace_, kWorkspaceBytes);
+    if (workspace_ != 0) device_.driver().cuMemFree(workspace_);
   }
 
   std::string name() const override { return "cuBLASLt"; }
@@ -130,19 +130,7 @@ class Gemm final : public Baseline {
           library_.heuristic(handle_, operation_, left_, right_, result_, result_, preference, 1, &chosen_, &found);
     }
     if (status != 0 || found == 0) return infrastructure_error("cuBLASLt has no plan for this product: {}", status);
-    // Its own pages, from the driver: the candidate's memory is elsewhere.
-    CUmemAllocationProp properties{};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
-    CUmemGenericAllocationHandle memory = 0;
-    const Driver& cuda = device_.driver();
-    CUmemAccessDesc access{};
-    access.location = properties.location;
-    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    CUresult result = cuda.cuMemCreate(&memory, kWorkspaceBytes, &properties, 0);
-    if (result == CUDA_SUCCESS) result = cuda.cuMemAddressReserve(&workspace_, kWorkspaceBytes, 0, 0, 0);
-    if (result == CUDA_SUCCESS) result = cuda.cuMemMap(workspace_, kWorkspaceBytes, 0, memory, 0);
-    if (result == CUDA_SUCCESS) result = cuda.cuMemSetAccess(workspace_, kWorkspaceBytes, &access, 1);
+    const CUresult result = device_.driver().cuMemAlloc(&workspace_, kWorkspaceBytes);
     return device_.check(result, "memory for cuBLASLt");
   }
 

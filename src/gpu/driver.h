@@ -33,6 +33,8 @@ namespace ptxbench::gpu {
   X(cuMemMap)                                    \
   X(cuMemUnmap)                                  \
   X(cuMemSetAccess)                              \
+  X(cuMemAlloc)                                  \
+  X(cuMemFree)                                   \
   X(cuMemHostAlloc)                              \
   X(cuMemFreeHost)                               \
   X(cuMemHostGetDevicePointer)                   \

@@ -87,6 +87,7 @@ struct FamilyCount {
 };
 
 struct InstructionEvidence {
+  std::string source = "ptx";  ///< counted on the emulator; or "machine code", on a GPU
   std::vector<FamilyCount> families;
   std::uint64_t warp_instructions = 0;
   std::uint64_t tensor_core_macs = 0;   ///< multiply-adds by wgmma

@@ -84,6 +84,7 @@ Json instructions_json(const InstructionEvidence& evidence) {
     families[family.family] = Json{{"warps", family.warps}, {"lanes", family.lanes}};
   }
   return Json{
+      {"source", evidence.source},
       {"families", families},
       {"warp_instructions", evidence.warp_instructions},
       {"tensor_core_macs", evidence.tensor_core_macs},

@@ -389,6 +389,20 @@ class Evaluator::Judge {
         judge_performance(*timed);
         out_.stage(StageName::performance).seconds += seconds_since(timing_started);
       }
+      if (!out_.instructions && run.correctness == Status::passed) {
+        tell("counting instructions");
+        const auto count_started = Clock::now();
+        Census census;
+        if (const auto counted = (*gpu)->count(artifact.cubin(), census); counted) {
+          Census::Demand demand;
+          demand.macs = problem::required_multiply_adds(problem, state.inputs);
+          demand.bytes = static_cast<double>(problem.tensor_bytes);
+          out_.instructions = census.evidence(demand);
+        } else {
+          set(out_.stage(StageName::instructions), Status::unknown, counted.error().message);
+        }
+        out_.stage(StageName::instructions).seconds += seconds_since(count_started);
+      }
     }
     out_.runs.push_back(std::move(run));
     return {};

@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <sstream>
 
 #include "base/text.h"
+#include "candidate/machine_code.h"
 #include "gpu/reports.h"
 #include "problem/attention.h"
 #include "problem/comparison.h"
@@ -21,6 +23,7 @@ using base::Json;
 
 constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
+constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
 constexpr std::size_t kMostSets = 8;
 constexpr std::size_t kBatch = 12;  ///< timed calls between two looks at the statistics
 
@@ -208,7 +211,7 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
   download_ = upload_bytes;
   sets_ = std::clamp<std::size_t>(kMaxSetBytes / std::max<std::uint64_t>(1, set_bytes), 2, kMostSets);
 
-  auto bulk = cuda_shim::SharedMemory::create(std::max<std::uint64_t>(4096, upload_bytes + output_bytes));
+  auto bulk = cuda_shim::SharedMemory::create(upload_bytes + std::max(kLeastDownload, output_bytes));
   if (!bulk) return tl::unexpected<Error>(bulk.error());
   if (auto mapped = bulk->map(); !mapped) return mapped;
   bulk_ = std::make_unique<cuda_shim::SharedMemory>(std::move(*bulk));
@@ -501,6 +504,34 @@ Result<GpuRun::Timed> GpuRun::time() {
                       "no kernel that does the work in the call is that fast"));
   }
   return out;
+}
+
+Result<void> GpuRun::count(const std::filesystem::path& cubin, Census& census) {
+  const auto code = candidate::disassemble(cubin);
+  if (!code) return tl::unexpected<Error>(code.error());
+  auto reply = executor_->request({{"op", "count"}, {"set", 0}, {"seed", inputs_.seed}, {"to", download_}}, patience());
+  if (!reply) return tl::unexpected<Error>(reply.error());
+  const std::string text(reinterpret_cast<const char*>(bulk_->view().data() + download_),
+                         reply->value("bytes", std::size_t{0}));
+  for (const std::string_view line : base::split_lines(text)) {
+    std::istringstream words{std::string(line)};
+    std::string function;
+    std::uint32_t offset = 0;
+    std::uint64_t warps = 0, threads = 0;
+    if (!(words >> function >> offset >> warps >> threads)) continue;
+    const auto found = code->find(function);
+    const candidate::MachineInstruction* instruction = nullptr;
+    if (found != code->end()) {
+      const auto at = std::lower_bound(found->second.begin(), found->second.end(), offset,
+                                       [](const auto& one, std::uint32_t wanted) { return one.offset < wanted; });
+      if (at != found->second.end() && at->offset == offset) instruction = &*at;
+    }
+    if (instruction == nullptr) {
+      return infrastructure_error("{}+{:#x} was executed, and is not in the artifact's machine code", function, offset);
+    }
+    census.add_machine(instruction->opcode, warps, threads);
+  }
+  return {};
 }
 
 }  // namespace ptxbench::evaluation

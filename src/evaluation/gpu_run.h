@@ -46,6 +46,9 @@ class GpuRun {
     std::vector<Finding> failure;
   };
   Result<Timed> time();
+  /// What one more call executes, by machine code: adds it to the census. The last thing to do. Errors say why it cannot
+  /// be counted; the evidence is unknown then.
+  Result<void> count(const std::filesystem::path& cubin, Census& census);
 
  private:
   GpuRun(const problem::Problem& problem, const WorkloadState& state, const problem::InputOptions& inputs,

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "gpu/reports.h"
+#include "gpu/sass_counts.h"
 
 namespace ptxbench::gpu {
 namespace {
@@ -137,6 +138,7 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
       if (op == "call") return call(request);
       if (op == "time") return time(request);
       if (op == "fetch") return fetch(request);
+      if (op == "count") return count(request);
       if (op == "finish") return Json{{"shim", to_json(server_->stop(false))}};
       return infrastructure_error("unknown request '{}'", op);
     } catch (const std::exception& error) {
@@ -512,6 +514,33 @@ Result<Json> Executor::fetch(const Json& request) {
   }
   if (auto done = device_->synchronize("reading outputs"); !done) return tl::unexpected<Error>(done.error());
   return Json::object();
+}
+
+Result<Json> Executor::count(const Json& request) {
+  const auto set = request.at("set").get<std::size_t>();
+  backend_->set_mode(GpuBackend::Mode::immediate);
+  guarded_->guard(workspace_->ranges(set));
+  for (auto step : {workspace_->fill_inputs(set, request.at("seed").get<std::uint64_t>(), 0),
+                    workspace_->poison_outputs(set), device_->synchronize("preparing a call")}) {
+    if (!step) return tl::unexpected<Error>(step.error());
+  }
+  auto counter = SassCounts::start(*device_);
+  if (!counter) return tl::unexpected<Error>(counter.error());
+  if (auto told = tell_runner(set); !told) return tl::unexpected<Error>(told.error());
+  RunnerReport report;
+  const Waited waited = await_runner(report);
+  if (waited != Waited::answered || report.outcome != RunnerOutcome::finished || backend_->fault())
+    return infrastructure_error("the call whose instructions were counted did not end well");
+  auto counts = (*counter)->stop();
+  if (!counts) return tl::unexpected<Error>(counts.error());
+  std::string text;
+  for (const SassCounts::Count& one : *counts)
+    text += fmt::format("{} {} {} {}\n", one.function, one.offset, one.warps, one.threads);
+  const auto to = request.at("to").get<std::uint64_t>();
+  if (to > bulk_view_.size() || text.size() > bulk_view_.size() - to)
+    return infrastructure_error("the counts do not fit the bulk memory");
+  std::memcpy(bulk_view_.data() + to, text.data(), text.size());
+  return Json{{"bytes", text.size()}};
 }
 
 }  // namespace ptxbench::gpu

@@ -24,6 +24,7 @@ namespace ptxbench::gpu {
 ///   call     one call of the candidate, each kernel waited for; outputs go to the bulk memory
 ///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between
 ///   fetch    parts of a timed call's outputs
+///   count    one more call, whose machine instructions are counted; the code is patched for good: nothing is timed after
 ///   finish   what was seen of the candidate's process
 class Executor {
  public:
@@ -47,6 +48,7 @@ class Executor {
   Result<base::Json> call(const base::Json& request);
   Result<base::Json> time(const base::Json& request);
   Result<base::Json> fetch(const base::Json& request);
+  Result<base::Json> count(const base::Json& request);
 
   Result<void> tell_runner(std::size_t set);
   /// Until the runner's report of this call, or its end.

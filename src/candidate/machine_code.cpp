@@ -76,16 +76,20 @@ std::string_view machine_family(std::string_view opcode) {
     std::string_view base, family;
   };
   static constexpr std::array kFamilies = {
-      Entry{"HGMMA", "wgmma"},          Entry{"QGMMA", "wgmma"},          Entry{"IGMMA", "wgmma"},
-      Entry{"BGMMA", "wgmma"},          Entry{"HMMA", "mma.sync"},        Entry{"IMMA", "mma.sync"},
-      Entry{"QMMA", "mma.sync"},        Entry{"BMMA", "mma.sync"},        Entry{"DMMA", "mma.sync"},
-      Entry{"UTMALDG", "tma.load"},     Entry{"UTMASTG", "tma.store"},    Entry{"UTMAREDG", "tma.reduce"},
-      Entry{"UBLKCP", "bulk.copy"},          Entry{"UBLKRED", "bulk.reduce"},         Entry{"LDGSTS", "cp.async"},
-      Entry{"SYNCS", "mbarrier"},       Entry{"LDSM", "ldmatrix"},        Entry{"STSM", "stmatrix"},
-      Entry{"USETMAXREG", "setmaxnreg"}, Entry{"UTCHMMA", "tcgen05.mma"}, Entry{"UTCQMMA", "tcgen05.mma"},
-      Entry{"UTCIMMA", "tcgen05.mma"},  Entry{"UTCOMMA", "tcgen05.mma"},  Entry{"LDTM", "tcgen05.ld"},
-      Entry{"STTM", "tcgen05.st"},      Entry{"UTCCP", "tcgen05.cp"},     Entry{"UTCBAR", "tcgen05.commit"},
-      Entry{"UTCATOMSWS", "tcgen05.alloc"},
+      Entry{"HGMMA", "wgmma"},           Entry{"QGMMA", "wgmma"},
+      Entry{"IGMMA", "wgmma"},           Entry{"BGMMA", "wgmma"},
+      Entry{"HMMA", "mma.sync"},         Entry{"IMMA", "mma.sync"},
+      Entry{"QMMA", "mma.sync"},         Entry{"BMMA", "mma.sync"},
+      Entry{"DMMA", "mma.sync"},         Entry{"UTMALDG", "tma.load"},
+      Entry{"UTMASTG", "tma.store"},     Entry{"UTMAREDG", "tma.reduce"},
+      Entry{"UBLKCP", "bulk.copy"},      Entry{"UBLKRED", "bulk.reduce"},
+      Entry{"LDGSTS", "cp.async"},       Entry{"SYNCS", "mbarrier"},
+      Entry{"LDSM", "ldmatrix"},         Entry{"STSM", "stmatrix"},
+      Entry{"USETMAXREG", "setmaxnreg"}, Entry{"UTCHMMA", "tcgen05.mma"},
+      Entry{"UTCQMMA", "tcgen05.mma"},   Entry{"UTCIMMA", "tcgen05.mma"},
+      Entry{"UTCOMMA", "tcgen05.mma"},   Entry{"LDTM", "tcgen05.ld"},
+      Entry{"STTM", "tcgen05.st"},       Entry{"UTCCP", "tcgen05.cp"},
+      Entry{"UTCBAR", "tcgen05.commit"}, Entry{"UTCATOMSWS", "tcgen05.alloc"},
   };
   const std::string_view base = base_of(opcode);
   for (const Entry& entry : kFamilies) {

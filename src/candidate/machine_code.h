@@ -27,8 +27,8 @@ MachineCode parse_disassembly(std::string_view text);
 /// Runs the disassembler. Missing tools are infrastructure errors.
 Result<MachineCode> disassemble(const std::filesystem::path& cubin);
 
-/// The family an opcode is counted under, by the names that census.h gives to PTX: "wgmma", "mma.sync", "tma.load", ...;
-/// "other" for the rest. UTMACCTL, UTMAPF and UTMACMDFLUSH, which move no data, are none of the tensor copies.
+/// The family an opcode is counted under, by the names that census.h gives to PTX: "wgmma", "mma.sync", "tma.load",
+/// ...; "other" for the rest. UTMACCTL, UTMAPF and UTMACMDFLUSH, which move no data, are none of the tensor copies.
 std::string_view machine_family(std::string_view opcode);
 
 /// Multiply-adds that one warp-level execution stands for: of HGMMA and its kind a quarter of a warpgroup's product.

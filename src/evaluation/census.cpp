@@ -187,7 +187,8 @@ InstructionEvidence Census::evidence(const Demand& demand) const {
   // The operands that a part of the output needs are not in proportion to it.
   out.required_bytes = demand.sampled ? 0 : demand.bytes;
   out.source = from_machine_code_ ? "machine code" : "ptx";
-  if (out.required_bytes > 0 && !from_machine_code_) out.tma_byte_share = static_cast<double>(tma_bytes_) / out.required_bytes;
+  if (out.required_bytes > 0 && !from_machine_code_)
+    out.tma_byte_share = static_cast<double>(tma_bytes_) / out.required_bytes;
   if (demand.macs && *demand.macs * demand.coverage > 0) {
     out.required_macs = *demand.macs * demand.coverage;
     out.mac_share = static_cast<double>(tensor_core_macs_) / *out.required_macs;

@@ -120,7 +120,7 @@ class Evaluator::Judge {
     describe_backend();
     // A context takes a while: it is opened while the compiler runs.
     if (uses_gpu()) {
-      auto executor = gpu::ExecutorProcess::start(options_.gpu);
+      auto executor = evaluator_.lanes_.lane(options_.gpu).take(options_.more_to_come);
       if (!executor) return tl::unexpected<Error>(executor.error());
       executor_ = std::move(*executor);
     }
@@ -368,6 +368,13 @@ class Evaluator::Judge {
     gpu_options.limits = options_.host;
     gpu_options.stop = options_.stop;
     gpu_options.cancel = options_.cancel;
+    gpu::Lane& lane = evaluator_.lanes_.lane(options_.gpu);
+    gpu_options.turn = &lane.turn();
+    if (executor_ == nullptr) {
+      auto executor = lane.take(options_.more_to_come);
+      if (!executor) return tl::unexpected<Error>(executor.error());
+      executor_ = std::move(*executor);
+    }
     const auto started = Clock::now();
     auto gpu = GpuRun::start(*candidate, problem, state, planned.inputs, arguments_of(problem, state),
                              std::move(executor_), std::move(gpu_options));
@@ -389,7 +396,7 @@ class Evaluator::Judge {
         judge_performance(*timed);
         out_.stage(StageName::performance).seconds += seconds_since(timing_started);
       }
-      if (!out_.instructions && run.correctness == Status::passed) {
+      if (options_.count_instructions && !out_.instructions && run.correctness == Status::passed) {
         tell("counting instructions");
         const auto count_started = Clock::now();
         Census census;

@@ -15,7 +15,7 @@
 #include "evaluation/candidate_process.h"
 #include "evaluation/evaluation.h"
 #include "evaluation/workload_state.h"
-#include "gpu/executor_process.h"
+#include "gpu/lane.h"
 #include "problem/dataset.h"
 
 namespace ptxbench::evaluation {
@@ -44,9 +44,11 @@ struct EvaluateOptions {
   /// GPU.
   enum class Backend { emulator, gpu, both };
   Backend backend = Backend::emulator;
-  int gpu = 0;         ///< ordinal
-  bool timing = true;  ///< on a GPU
-  gpu::StopRule stop;  ///< of timed calls
+  int gpu = 0;                     ///< ordinal
+  bool more_to_come = false;       ///< other evaluations on that GPU follow: the next executor is started ahead
+  bool timing = true;              ///< on a GPU
+  bool count_instructions = true;  ///< on a GPU, where the emulator has not: half a second
+  gpu::StopRule stop;              ///< of timed calls
 
   bool require_target = false;            ///< the instruction stage decides
   std::optional<double> require_speedup;  ///< the performance stage decides
@@ -56,8 +58,9 @@ struct EvaluateOptions {
   std::function<void(std::string_view)> progress;
 };
 
-/// Judges candidates, on the emulated GPU and on real ones. One evaluation at a time per process, as only one emulated
-/// device can live in it; others wait. Keeps inputs and truth of recent workloads.
+/// Judges candidates, on the emulated GPU and on real ones. Several evaluations may be under way at a time: they take
+/// turns with the emulated device, of which only one can live in a process, and with each GPU. Keeps inputs and truth
+/// of recent workloads.
 class Evaluator {
  public:
   /// Missing tools are infrastructure errors that name the remedy.
@@ -82,6 +85,7 @@ class Evaluator {
   candidate::Compiler compiler_;
   WorkloadCache cache_;
   std::mutex device_;
+  gpu::Lanes lanes_;
 };
 
 }  // namespace ptxbench::evaluation

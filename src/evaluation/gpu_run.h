@@ -18,6 +18,7 @@ struct GpuRunOptions {
   std::chrono::milliseconds kernel_limit{10'000};  ///< a kernel that takes longer hangs
   gpu::StopRule stop;
   bool flush_cache = true;
+  std::mutex* turn = nullptr;  ///< held while kernels run; null: nobody else uses the GPU
   std::stop_token cancel;
 };
 
@@ -46,8 +47,8 @@ class GpuRun {
     std::vector<Finding> failure;
   };
   Result<Timed> time();
-  /// What one more call executes, by machine code: adds it to the census. The last thing to do. Errors say why it cannot
-  /// be counted; the evidence is unknown then.
+  /// What one more call executes, by machine code: adds it to the census. The last thing to do. Errors say why it
+  /// cannot be counted; the evidence is unknown then.
   Result<void> count(const std::filesystem::path& cubin, Census& census);
 
  private:
@@ -61,6 +62,8 @@ class GpuRun {
   /// Compares parts of what a timed call left in set `set` with the truth for `seed`.
   Result<bool> verify(std::size_t set, std::uint64_t seed, Performance& performance);
   std::chrono::milliseconds patience() const;
+  /// A request that runs kernels.
+  Result<base::Json> in_turn(const base::Json& request);
 
   const problem::Problem& problem_;
   const WorkloadState& state_;

@@ -44,6 +44,7 @@ Json to_json(const Performance& performance) {
                 {"calls", performance.verified_calls},
                 {"elements", performance.verified_elements}}},
               {"gpu_seconds", performance.gpu_seconds},
+              {"kernel_seconds", performance.kernel_seconds},
               {"device", performance.device},
               {"clocks", performance.clocks}};
 }

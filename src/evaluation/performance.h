@@ -19,8 +19,9 @@ struct Performance {
   double floor = 0;                        ///< no call can take less
   bool fresh_inputs = false;  ///< each call had inputs of its own; else the same contents at other addresses
   std::size_t verified_calls = 0, verified_elements = 0;
-  bool verified = true;  ///< the sampled outputs of timed calls were right
-  double gpu_seconds = 0;
+  bool verified = true;       ///< the sampled outputs of timed calls were right
+  double gpu_seconds = 0;     ///< that the timed calls held the GPU
+  double kernel_seconds = 0;  ///< of these, and of the first call, what the candidate's and the baseline's kernels took
   base::Json device, clocks;
 };
 

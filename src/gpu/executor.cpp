@@ -137,6 +137,7 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
       if (op == "prepare") return prepare(request, descriptors);
       if (op == "call") return call(request);
       if (op == "time") return time(request);
+      if (op == "download") return download(request);
       if (op == "fetch") return fetch(request);
       if (op == "count") return count(request);
       if (op == "finish") return Json{{"shim", to_json(server_->stop(false))}};
@@ -162,6 +163,8 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
     void* view = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[1].get(), 0);
     if (view == MAP_FAILED) return infrastructure_error("bulk memory: {}", std::strerror(errno));
     bulk_view_ = {static_cast<std::byte*>(view), bytes};
+    // Pinned, for speed only.
+    device_->driver().cuMemHostRegister(view, bytes, 0);
   }
   host_limit_ = std::chrono::milliseconds(request.value("host_ms", 10'000));
   kernel_limit_ = std::chrono::milliseconds(request.value("kernel_ms", 10'000));
@@ -306,7 +309,12 @@ Result<Json> Executor::call(const Json& request) {
   auto overrun = workspace_->overrun(set);
   if (!overrun) return tl::unexpected<Error>(overrun.error());
   reply["overrun"] = *overrun;
-  std::uint64_t to = request.at("download").get<std::uint64_t>();
+  return reply;
+}
+
+Result<Json> Executor::download(const Json& request) {
+  const auto set = request.at("set").get<std::size_t>();
+  std::uint64_t to = request.at("to").get<std::uint64_t>();
   for (std::size_t i = 0; i < workspace_->arguments().size(); ++i) {
     const WorkArgument& argument = workspace_->arguments()[i];
     if (!argument.output || argument.bytes == 0) continue;
@@ -318,7 +326,7 @@ Result<Json> Executor::call(const Json& request) {
     to += (argument.bytes + 63) / 64 * 64;
   }
   if (auto done = device_->synchronize("reading outputs"); !done) return tl::unexpected<Error>(done.error());
-  return reply;
+  return Json::object();
 }
 
 Result<void> Executor::flush_cache() { return kernels_.fill_words(flush_, ++ticket_, flush_bytes_ / 8); }
@@ -356,6 +364,7 @@ bool Executor::await(CUevent event, const std::string& what) {
 }
 
 Result<Json> Executor::time(const Json& request) {
+  const auto began = Clock::now();
   const Driver& cuda = device_->driver();
   const auto seeds = request.at("seeds").get<std::vector<std::uint64_t>>();
   const bool flush = request.value("flush", true), with_baseline = request.value("baseline", true) && baseline_;
@@ -474,6 +483,7 @@ Result<Json> Executor::time(const Json& request) {
     good = *collected;
   }
   Json reply = observations(waited, report);
+  reply["seconds"] = std::chrono::duration<double>(Clock::now() - began).count();
   reply["samples"] = std::move(samples);
   reply["clocks"] = clocks_json(readings);
   if (!clocks_->missing().empty()) reply["clocks_missing"] = clocks_->missing();
@@ -534,8 +544,8 @@ Result<Json> Executor::count(const Json& request) {
   auto counts = (*counter)->stop();
   if (!counts) return tl::unexpected<Error>(counts.error());
   std::string text;
-  for (const SassCounts::Count& one : *counts)
-    text += fmt::format("{} {} {} {}\n", one.function, one.offset, one.warps, one.threads);
+  for (const auto& [place, count] : *counts)
+    text += fmt::format("{} {} {} {}\n", place.first, place.second, count.warps, count.threads);
   const auto to = request.at("to").get<std::uint64_t>();
   if (to > bulk_view_.size() || text.size() > bulk_view_.size() - to)
     return infrastructure_error("the counts do not fit the bulk memory");

@@ -21,11 +21,12 @@ namespace ptxbench::gpu {
 ///
 /// Requests come over a channel, one answer each (docs/gpu.md has the fields):
 ///   prepare  tensors, baseline, machine code that may run; descriptors: the runner's socket, memory for bulk data
-///   call     one call of the candidate, each kernel waited for; outputs go to the bulk memory
+///   call     one call of the candidate, each kernel waited for
+///   download all outputs of that call, to the bulk memory
 ///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between
 ///   fetch    parts of a timed call's outputs
-///   count    one more call, whose machine instructions are counted; the code is patched for good: nothing is timed after
-///   finish   what was seen of the candidate's process
+///   count    one more call, whose machine instructions are counted; the code is patched for good: nothing is timed
+///   after finish   what was seen of the candidate's process
 class Executor {
  public:
   static Result<std::unique_ptr<Executor>> create(int ordinal, Channel channel);
@@ -48,6 +49,7 @@ class Executor {
   Result<base::Json> call(const base::Json& request);
   Result<base::Json> time(const base::Json& request);
   Result<base::Json> fetch(const base::Json& request);
+  Result<base::Json> download(const base::Json& request);
   Result<base::Json> count(const base::Json& request);
 
   Result<void> tell_runner(std::size_t set);

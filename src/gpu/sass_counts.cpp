@@ -6,11 +6,12 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <vector>
 
 namespace ptxbench::gpu {
 namespace {
 
-/// Names in the order of Count's fields.
+/// In the order of Count's fields.
 constexpr std::array kMetrics = {"smsp__sass_inst_executed", "smsp__sass_thread_inst_executed_pred_on"};
 
 struct Library {
@@ -27,7 +28,8 @@ struct Library {
 
   static Result<Library> load() {
     void* file = ::dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
-    for (const char* place : {"/usr/local/cuda/lib64/libcupti.so.13", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"}) {
+    for (const char* place :
+         {"/usr/local/cuda/lib64/libcupti.so.13", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13"}) {
       if (file == nullptr) file = ::dlopen(place, RTLD_NOW | RTLD_LOCAL);
     }
     if (file == nullptr) return infrastructure_error("CUPTI not installed: {}", ::dlerror());
@@ -101,12 +103,13 @@ class SassCounts::State {
     return {};
   }
 
-  Result<std::vector<Count>> stop() {
+  Result<Counts> stop() {
     CUpti_SassMetricsGetDataProperties_Params properties{};
     properties.structSize = CUpti_SassMetricsGetDataProperties_Params_STRUCT_SIZE;
     if (auto done = library_.check(library_.data_properties(&properties), "counting"); !done)
       return tl::unexpected<Error>(done.error());
-    const std::size_t records = properties.numOfPatchedInstructionRecords, instances = properties.numOfInstances;
+    const std::size_t records = properties.numOfPatchedInstructionRecords;
+    const std::size_t instances = properties.numOfInstances;
     std::vector<CUpti_SassMetrics_InstanceValue> values(records * instances);
     std::vector<CUpti_SassMetrics_Data> data(records);
     for (std::size_t i = 0; i < records; ++i) {
@@ -120,18 +123,16 @@ class SassCounts::State {
     flush.pMetricsData = data.data();
     if (auto done = library_.check(library_.flush(&flush), "reading counts"); !done)
       return tl::unexpected<Error>(done.error());
-    std::vector<Count> out;
+    // Each metric has records of its own.
+    Counts out;
     for (const CUpti_SassMetrics_Data& one : data) {
-      Count count;
-      count.offset = one.pcOffset;
       for (std::size_t i = 0; i < instances; ++i) {
         const CUpti_SassMetrics_InstanceValue& value = one.pInstanceValues[i];
+        if (value.value == 0) continue;
+        Count& count = out[{one.functionName == nullptr ? "" : one.functionName, one.pcOffset}];
         if (value.metricId == ids_[0]) count.warps += value.value;
         if (value.metricId == ids_[1]) count.threads += value.value;
       }
-      if (count.warps == 0) continue;
-      if (one.functionName != nullptr) count.function = one.functionName;
-      out.push_back(std::move(count));
     }
     disable();
     return out;
@@ -167,6 +168,6 @@ Result<std::unique_ptr<SassCounts>> SassCounts::start(const Device& device) {
   return std::unique_ptr<SassCounts>(new SassCounts(std::move(state)));
 }
 
-Result<std::vector<SassCounts::Count>> SassCounts::stop() { return state_->stop(); }
+Result<SassCounts::Counts> SassCounts::stop() { return state_->stop(); }
 
 }  // namespace ptxbench::gpu

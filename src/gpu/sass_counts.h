@@ -1,8 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "gpu/device.h"
 
@@ -13,17 +14,18 @@ namespace ptxbench::gpu {
 class SassCounts {
  public:
   struct Count {
-    std::string function;
-    std::uint32_t offset = 0;
     std::uint64_t warps = 0;    ///< warp-level executions
     std::uint64_t threads = 0;  ///< executions by threads whose predicate was true
   };
+  /// By function and offset in it.
+  using Counts = std::map<std::pair<std::string, std::uint32_t>, Count>;
 
-  /// Begins counting. Errors: no CUPTI, no permission to use it.
+  /// Begins counting, once a process: CUPTI 13.0 cannot be configured a second time. Errors: no CUPTI, no permission to
+  /// use it.
   static Result<std::unique_ptr<SassCounts>> start(const Device& device);
   ~SassCounts();
   /// Ends it. Instructions that never ran are left out.
-  Result<std::vector<Count>> stop();
+  Result<Counts> stop();
 
   class State;
 

@@ -325,8 +325,7 @@ TEST(GdnControls, SoundKernelsPassWithMargin) {
           const char* kinds[] = {"decode", "mtp", "prefill"};
           margins.take(
               fmt::format("{} {} {}", kinds[static_cast<int>(what.kind)], result.name, to_string(what.distribution)),
-              result, *limits_for(data.problem.definition, output),
-              fmt::format("{}, blocks of {}", what.name(), model.chunk));
+              result, fmt::format("{}, blocks of {}", what.name(), model.chunk));
         }
       }
     }

@@ -207,7 +207,7 @@ const std::vector<Entry>& mutations() {
          return changed(g, [](auto& c) {
            for (std::int64_t row = 0; row < kM; ++row) {
              for (std::int64_t column = 0; column < kN; ++column)
-               c[at(row, column)] *= 1.0f + 0.25f * static_cast<float>(column / 32 * 32) / 32.0f;
+               c[at(row, column)] *= 1.0f + 0.25f * static_cast<float>(column - column % 32) / 32.0f;
            }
          });
        }},

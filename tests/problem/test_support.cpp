@@ -66,25 +66,14 @@ void expect_pattern(const TensorComparison& result, std::string_view pattern, co
   EXPECT_NE(remedy_for(pattern), remedy_for("no such pattern")) << pattern;
 }
 
-double margin_of(const TensorComparison& result, const Limits& limits) {
-  double margin = INFINITY;
-  const auto take = [&](double limit, double value) { margin = std::min(margin, limit / std::max(value, 1e-12)); };
-  if (result.absolute) {
-    take(*limits.absolute_max, result.max_absolute_error);
-    take(*limits.absolute_rms, result.rms_absolute_error);
-    return margin;
-  }
-  take(limits.tensor_l2, result.tensor_l2);
-  take(limits.block_l2, result.worst_block_l2);
-  take(limits.row_l2, result.worst_row_l2);
-  take(limits.element, result.worst_element);
-  take(limits.gain, std::fabs(result.gain - 1));
+double margin_of(const TensorComparison& result) {
+  double margin = result.limits.empty() ? 0 : INFINITY;
+  for (const LimitedValue& one : result.limits) margin = std::min(margin, one.limit / std::max(one.value, 1e-12));
   return margin;
 }
 
-void Margins::take(const std::string& name, const TensorComparison& result, const Limits& limits,
-                   const std::string& what) {
-  const double margin = margin_of(result, limits);
+void Margins::take(const std::string& name, const TensorComparison& result, const std::string& what) {
+  const double margin = margin_of(result);
   EXPECT_EQ(result.verdict, Verdict::passed) << what << "\n" << describe(result);
   EXPECT_GE(margin, 1.5) << what << "\n" << describe(result);
   const auto [slot, fresh] = least_.emplace(name, margin);

@@ -54,14 +54,14 @@ void expect_part(const std::string& message, std::string_view part);
 void expect_pattern(const TensorComparison& result, std::string_view pattern, const std::string& what);
 
 /// The tightest limit, as limit over value.
-double margin_of(const TensorComparison& result, const Limits& limits);
+double margin_of(const TensorComparison& result);
 
 /// The least margins that sound kernels had, by what was compared; prints them at the end.
 class Margins {
  public:
   ~Margins();
   /// Also expects that it passed, with a margin of 1.5.
-  void take(const std::string& name, const TensorComparison& result, const Limits& limits, const std::string& what);
+  void take(const std::string& name, const TensorComparison& result, const std::string& what);
 
  private:
   std::map<std::string, double> least_;

@@ -50,7 +50,8 @@ std::string finding_text(const Json& finding) {
     text +=
         fmt::format("    and {}: {} {}\n", place_text(*other), other->value("thread", ""), other->value("what", ""));
   }
-  for (const std::string_view line : base::split_lines(finding.value("message", ""))) {
+  const std::string message = finding.value("message", "");
+  for (const std::string_view line : base::split_lines(message)) {
     text += fmt::format("    {}\n", line);
   }
   if (const std::string fix = finding.value("fix", ""); !fix.empty()) text += fmt::format("    fix: {}\n", fix);
@@ -110,7 +111,8 @@ std::string sanitize_log(const Json& answer, const Json& options) {
   std::int64_t hits = 0;
   for (const Json& finding : report.at("findings")) {
     if (!counts(finding) || ++hits > limit) continue;
-    for (const std::string_view line : base::split_lines("Program hit " + finding_text(finding))) {
+    const std::string hit = "Program hit " + finding_text(finding);
+    for (const std::string_view line : base::split_lines(hit)) {
       text += fmt::format("========= {}\n", line);
     }
     text += "=========\n";

@@ -115,6 +115,8 @@ void WorkerProcess::kill() {
 }
 
 std::string WorkerProcess::epitaph() {
+  // Its socket closes a moment before it has ended by itself, and how it ended is worth the moment.
+  for (int i = 0; i < 200 && !ended_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill();
   const std::lock_guard lock(mutex_);
   return end_;

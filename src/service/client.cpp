@@ -62,7 +62,11 @@ Result<Client::Reply> Client::send(const std::string& method, const std::string&
   http.set_write_timeout(kRead);
   if (!token_.empty()) http.set_bearer_token_auth(token_);
   const auto result = method == "POST" ? http.Post(prefix_ + path, body, "application/json") : http.Get(prefix_ + path);
-  if (!result) return infrastructure_error("{}: {}; is the service up?", url_, httplib::to_string(result.error()));
+  if (!result) {
+    const bool refused = result.error() == httplib::Error::Connection;
+    return infrastructure_error("{}: {}; is the service up?", url_,
+                                refused ? "cannot connect" : httplib::to_string(result.error()));
+  }
   Reply reply;
   reply.status = result->status;
   auto json = base::parse_json(result->body, "the service's answer");

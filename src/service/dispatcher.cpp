@@ -97,12 +97,12 @@ void Dispatcher::adopt(Task task) {
     const bool has_lane = std::any_of(options_.lanes.begin(), options_.lanes.end(),
                                       [&](const WorkerLane& lane) { return lane.lane == unit.lane; });
     if (!unit.is_final() && !has_lane) {
-      unit.state = UnitState::failed;
+      set_state(live, unit, UnitState::failed);
       unit.error = {ErrorKind::infrastructure, "the service was restarted without a GPU"};
     } else if (unit.state == UnitState::running) {
       retry(live, unit, "restart", "the service ended while it ran");
     } else if (unit.state == UnitState::pending) {
-      enqueue(live.task, unit);
+      enqueue(live, unit);
     }
   }
   const bool any_done = std::any_of(live.task.units.begin(), live.task.units.end(),
@@ -180,7 +180,7 @@ void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& w
     if (found == live_.end()) return;
     live = &found->second;  // stays: a task with a running unit is not final
     unit = &live->task.units.at(static_cast<std::size_t>(entry.unit));
-    unit->state = UnitState::running;
+    set_state(*live, *unit, UnitState::running);
     ++unit->attempts;
     live->task.status = TaskStatus::running;
     live->running[unit->number] = cancel;
@@ -210,6 +210,7 @@ void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& w
   const std::lock_guard lock(mutex_);
   slot.busy = false;
   unit->seconds = seconds;
+  live->changed.insert(unit->number);
   live->running.erase(unit->number);
   metrics_.observe("ptxbench_unit_seconds", {{"lane", std::string(to_string(slot.lane.lane))}}, seconds);
   log_.info("unit.ended", Json{{"task", entry.task},
@@ -231,9 +232,14 @@ void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& w
 
 // --- the book; all with the lock held
 
-void Dispatcher::enqueue(const Task& task, Unit& unit) {
-  unit.state = UnitState::pending;
-  scheduler_.add({task.id, unit.number, unit.lane, unit.cost, unix_time()});
+void Dispatcher::set_state(LiveTask& live, Unit& unit, UnitState state) {
+  unit.state = state;
+  live.changed.insert(unit.number);
+}
+
+void Dispatcher::enqueue(LiveTask& live, Unit& unit) {
+  set_state(live, unit, UnitState::pending);
+  scheduler_.add({live.task.id, unit.number, unit.lane, unit.cost, unix_time()});
   work_.notify_all();
 }
 
@@ -243,7 +249,7 @@ void Dispatcher::settle(LiveTask& live, Unit& unit, WorkerProcess::Answer answer
     metrics_.add("ptxbench_units_finished_total", {{"lane", lane}, {"outcome", std::string(outcome)}});
   };
   if (live.cancelled || answer.outcome == WorkerProcess::Outcome::cancelled) {
-    unit.state = UnitState::cancelled;
+    set_state(live, unit, UnitState::cancelled);
     count("cancelled");
     return;
   }
@@ -262,7 +268,7 @@ void Dispatcher::settle(LiveTask& live, Unit& unit, WorkerProcess::Answer answer
       retry(live, unit, "error", message);
       return;
     }
-    unit.state = UnitState::failed;
+    set_state(live, unit, UnitState::failed);
     unit.error = {ErrorKind::input, message};
     count("refused");
     return;
@@ -270,7 +276,7 @@ void Dispatcher::settle(LiveTask& live, Unit& unit, WorkerProcess::Answer answer
   answer.json.erase("id");
   answer.json["timestamp"] = unix_time();
   if (answer.outcome == WorkerProcess::Outcome::answered) costs_.observe(unit.cost_key, unit.seconds);
-  unit.state = UnitState::done;
+  set_state(live, unit, UnitState::done);
   count("done");
   if (unit.role == UnitRole::prepare) {
     settle_prepared(live, unit, answer.json);
@@ -288,10 +294,10 @@ void Dispatcher::settle_prepared(LiveTask& live, Unit& unit, const Json& answer)
   for (Unit& other : live.task.units) {
     if (other.state != UnitState::waiting) continue;
     if (stopped) {
-      other.state = UnitState::done;
+      set_state(live, other, UnitState::done);
       other.result = result.dump();
     } else {
-      enqueue(live.task, other);
+      enqueue(live, other);
     }
   }
 }
@@ -299,10 +305,10 @@ void Dispatcher::settle_prepared(LiveTask& live, Unit& unit, const Json& answer)
 void Dispatcher::retry(LiveTask& live, Unit& unit, std::string_view reason, const std::string& detail) {
   if (unit.attempts < options_.max_attempts) {
     metrics_.add("ptxbench_unit_retries_total", {{"reason", std::string(reason)}});
-    enqueue(live.task, unit);
+    enqueue(live, unit);
     return;
   }
-  unit.state = UnitState::failed;
+  set_state(live, unit, UnitState::failed);
   unit.error = {ErrorKind::infrastructure,
                 fmt::format("given up after {} attempts; the last one: {}", unit.attempts, detail)};
   metrics_.add("ptxbench_units_finished_total", {{"lane", std::string(to_string(unit.lane))}, {"outcome", "given_up"}});
@@ -310,12 +316,14 @@ void Dispatcher::retry(LiveTask& live, Unit& unit, std::string_view reason, cons
 
 void Dispatcher::save(LiveTask& live) {
   std::vector<const Unit*> units;
-  units.reserve(live.task.units.size());
-  for (const Unit& unit : live.task.units) units.push_back(&unit);
+  units.reserve(live.changed.size());
+  for (const std::int64_t number : live.changed) units.push_back(&live.task.units.at(static_cast<std::size_t>(number)));
   if (const auto saved = store_.update(live.task, units); !saved) {
     unsaved_.insert(live.task.id);
     log_.error("store.failed", Json{{"task", live.task.id}, {"error", saved.error().message}});
+    return;
   }
+  live.changed.clear();
 }
 
 void Dispatcher::finish_if_done(const std::string& id) {
@@ -328,7 +336,7 @@ void Dispatcher::finish_if_done(const std::string& id) {
     if (prepare.role != UnitRole::prepare || !prepare.is_final() || prepare.state == UnitState::done) continue;
     for (Unit& unit : task.units) {
       if (unit.state != UnitState::waiting) continue;
-      unit.state = prepare.state;
+      set_state(live, unit, prepare.state);
       unit.error = prepare.error;
     }
   }
@@ -387,7 +395,7 @@ Result<Dispatcher::Admission> Dispatcher::submit(Task task) {
   LiveTask& live = live_[task.id];
   live.task = std::move(task);
   for (Unit& unit : live.task.units) {
-    if (unit.state == UnitState::pending) enqueue(live.task, unit);
+    if (unit.state == UnitState::pending) enqueue(live, unit);
   }
   return Admission::accepted;
 }
@@ -426,7 +434,8 @@ bool Dispatcher::cancel(const std::string& id) {
   live.cancelled = true;
   scheduler_.remove(id);
   for (Unit& unit : live.task.units) {
-    if (unit.state == UnitState::pending || unit.state == UnitState::waiting) unit.state = UnitState::cancelled;
+    if (unit.state == UnitState::pending || unit.state == UnitState::waiting)
+      set_state(live, unit, UnitState::cancelled);
   }
   for (auto& [number, stop] : live.running) stop.request_stop();
   save(live);

@@ -82,6 +82,7 @@ class Dispatcher {
     Task task;
     bool cancelled = false;
     std::map<std::int64_t, std::stop_source> running;  ///< by unit number
+    std::set<std::int64_t> changed;                    ///< units that the store does not know as they are
   };
   struct Slot {
     WorkerLane lane;
@@ -99,7 +100,8 @@ class Dispatcher {
   void run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& worker);
 
   // With the lock held:
-  void enqueue(const Task& task, Unit& unit);
+  static void set_state(LiveTask& live, Unit& unit, UnitState state);
+  void enqueue(LiveTask& live, Unit& unit);
   void settle(LiveTask& live, Unit& unit, WorkerProcess::Answer answer);
   void settle_prepared(LiveTask& live, Unit& unit, const base::Json& answer);
   void retry(LiveTask& live, Unit& unit, std::string_view reason, const std::string& detail);

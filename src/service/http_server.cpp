@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxThreads = 1200;
 constexpr int kBacklog = 1024;
+constexpr std::size_t kDrainedBodies = 4;  ///< times the limit: what is still read of a refused body, to answer it well
 constexpr std::chrono::seconds kSilence{10};   ///< longest pause within a request
 constexpr std::chrono::seconds kBodyTime{60};  ///< for a whole body
 constexpr std::string_view kOpen = "/health";  ///< what needs no token: load balancers ask it
@@ -101,6 +102,13 @@ HttpServer::HttpServer(const HttpOptions& options, Api& api, Metrics& metrics, E
   server_.set_write_timeout(kSilence);
   server_.set_tcp_nodelay(true);
   server_.set_payload_max_length(options_.max_body);
+  server_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    const auto length = base::parse_u64(request.get_header_value("Content-Length")).value_or(0);
+    if (length / kDrainedBodies <= options_.max_body) return httplib::Server::HandlerResponse::Unhandled;
+    response.status = 413;
+    response.set_content(too_large(options_.max_body).body, "application/json");
+    return httplib::Server::HandlerResponse::Handled;
+  });
   const auto plain = [this](const httplib::Request& request, httplib::Response& response) {
     dispatch(request, response, nullptr);
   };

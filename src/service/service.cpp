@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 
 #include "base/files.h"
@@ -133,7 +134,10 @@ Result<void> serve(const ServiceOptions& options, const std::function<void(int p
   TaskFactory factory(*dataset, costs, {!options.devices.empty(), options.screen, options.tolerance});
   Api::Options api_options;
   api_options.version = options.version;
-  api_options.shutdown = [] { ::kill(::getpid(), SIGTERM); };
+  // Once: a second signal would end what runs.
+  api_options.shutdown = [asked = std::make_shared<std::atomic<bool>>(false)] {
+    if (!asked->exchange(true)) ::kill(::getpid(), SIGTERM);
+  };
   Api api(*dataset, std::move(factory), dispatcher, metrics, std::move(api_options));
   auto http = HttpServer::start({options.host, options.port, *token, options.max_body}, api, metrics, **log);
   if (!http) return tl::unexpected<Error>(http.error());
@@ -143,6 +147,10 @@ Result<void> serve(const ServiceOptions& options, const std::function<void(int p
                                        {"definitions", dataset->definitions().size()},
                                        {"state", state_dir->string()},
                                        {"token", !token->empty()}});
+  const bool is_local = options.host == "localhost" || options.host == "::1" || options.host.starts_with("127.");
+  if (!is_local && token->empty()) {
+    (*log)->warn("service.open", Json{{"reason", "everybody who reaches the address can use it; set a token"}});
+  }
   on_ready((*http)->port());
 
   while (!signals.wait(kPruneEvery)) prune();

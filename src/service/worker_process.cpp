@@ -47,6 +47,7 @@ class StopEvent {
 
 Result<WorkerCommand> WorkerCommand::find() {
   WorkerCommand command;
+  command.environment["PTXBENCH_SERVICE_TOKEN"] = std::nullopt;  // candidates run below it
   if (const char* own = std::getenv("PTXBENCH_WORKER"); own != nullptr && *own != '\0') {
     command.argv = {own};
     return command;

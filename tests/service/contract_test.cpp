@@ -415,7 +415,7 @@ TEST(NativeTasks, GiveWholeEvaluations) {
   EXPECT_TRUE(task.json["error"].is_null());
   expect_detail(service.post("/v1/evaluate", Json{{"source", "pass"}, {"problem", "gemm_smal"}}), 400, "gemm_small");
   expect_detail(
-      service.post("/v1/evaluate", Json{{"source", "pass"}, {"problem", "gemm_small"}, {"options", {{"sede", 1}}}}),
+      service.post("/v1/evaluate", Json{{"source", "pass"}, {"problem", "gemm_small"}, {"options", {{"seedd", 1}}}}),
       400, "did you mean 'seed'");
   expect_invalid(service.post("/v1/evaluate", Json{{"problem", "gemm_small"}}), Json::array({"body", "source"}));
   expect_detail(service.get("/v1/tasks/unknown"), 404, "Task not found");

@@ -34,8 +34,10 @@ RunningService::~RunningService() {
 }
 
 void RunningService::start() {
-  std::vector<std::string> arguments{TEST_PROGRAM,  "serve", "--data",      "tests/service/data",
-                                     "--port",      "0",     "--state-dir", (folder() / "state").string(),
+  std::vector<std::string> arguments{TEST_PROGRAM,  "serve",
+                                     "--data",      "tests/service/data",
+                                     "--port",      std::to_string(port_),
+                                     "--state-dir", (folder() / "state").string(),
                                      "--log-level", "debug"};
   arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
   std::map<std::string, std::string> variables = options_.environment;

@@ -28,9 +28,8 @@ class RunningService {
   RunningService(const RunningService&) = delete;
   RunningService& operator=(const RunningService&) = delete;
 
-  void start();
-  void use(Options options) { options_ = std::move(options); }  ///< from the next start on
-  void kill_hard();                                             ///< kill -9
+  void start();      ///< again, on the same port
+  void kill_hard();  ///< kill -9
   /// Sends SIGTERM, or only waits, and gives the exit code.
   int stop(bool send_signal = true);
 

@@ -370,13 +370,14 @@ void Dispatcher::finish_if_done(const std::string& id) {
   finished_.notify_all();
 }
 
-std::size_t Dispatcher::waiting_units() const {
-  std::size_t count = scheduler_.size();
+bool Dispatcher::is_full() const {
+  std::size_t units = scheduler_.size(), bytes = 0;
   for (const auto& [id, live] : live_) {
-    count += static_cast<std::size_t>(std::count_if(live.task.units.begin(), live.task.units.end(),
+    bytes += live.task.source.size();
+    units += static_cast<std::size_t>(std::count_if(live.task.units.begin(), live.task.units.end(),
                                                     [](const Unit& unit) { return unit.state == UnitState::waiting; }));
   }
-  return count;
+  return units >= options_.max_queue || bytes >= options_.max_source_bytes;
 }
 
 // --- from outside
@@ -384,7 +385,7 @@ std::size_t Dispatcher::waiting_units() const {
 Result<Dispatcher::Admission> Dispatcher::submit(Task task) {
   const std::lock_guard lock(mutex_);
   if (closing_) return Admission::closing;
-  if (waiting_units() >= options_.max_queue) return Admission::full;
+  if (is_full()) return Admission::full;
   if (auto stored = store_.insert(task); !stored) return tl::unexpected<Error>(stored.error());
   metrics_.add("ptxbench_tasks_accepted_total", {{"kind", std::string(to_string(task.kind))}});
   log_.info("task.accepted", Json{{"task", task.id},

@@ -36,7 +36,8 @@ struct DispatcherOptions {
   std::vector<WorkerLane> lanes;
   std::chrono::milliseconds unit_limit{600'000};  ///< a worker that takes longer for one unit hangs
   unsigned max_attempts = 3;
-  std::size_t max_queue = 1024;  ///< units that may wait
+  std::size_t max_queue = 1024;                         ///< units that may wait
+  std::size_t max_source_bytes = std::size_t{1} << 30;  ///< of all unfinished tasks, which stay in memory
 };
 
 /// Gives units to workers and keeps the book: in memory what is unfinished, in the store everything. A worker that
@@ -107,7 +108,7 @@ class Dispatcher {
   void retry(LiveTask& live, Unit& unit, std::string_view reason, const std::string& detail);
   void finish_if_done(const std::string& id);
   void save(LiveTask& live);
-  std::size_t waiting_units() const;
+  bool is_full() const;
 
   TaskStore& store_;
   CostModel& costs_;

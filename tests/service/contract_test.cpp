@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/process.h"
+#include "programs.h"
 #include "running_service.h"
 
 namespace ptxbench::service {
@@ -334,7 +335,7 @@ TEST(Contract, LogsAreJsonLines) {
 
 base::ProcessResult eval(const RunningService& service, std::vector<std::string> arguments) {
   base::ProcessOptions options;
-  options.argv = {TEST_PROGRAM, "eval", "--service", service.url()};
+  options.argv = {ptxbench_program(), "eval", "--service", service.url()};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.environment["PTXBENCH_CACHE"] = TEST_CACHE;
   auto result = base::run_process(options);
@@ -362,7 +363,7 @@ TEST(EvalService, PrintsWhatALocalEvaluationPrints) {
     const auto remote = eval(service, arguments);
     EXPECT_EQ(remote.exit_code, test.code) << remote.stdout_text << remote.stderr_text;
     base::ProcessOptions local;
-    local.argv = {TEST_PROGRAM, "eval", "--data", "tests/service/data"};
+    local.argv = {ptxbench_program(), "eval", "--data", "tests/service/data"};
     local.argv.insert(local.argv.end(), arguments.begin(), arguments.end());
     local.environment["PTXBENCH_CACHE"] = TEST_CACHE;
     const auto here = base::run_process(local);
@@ -387,7 +388,7 @@ TEST(EvalService, PrintsWhatALocalEvaluationPrints) {
 TEST(EvalService, WhatIsNotThereIsThree) {
   base::ProcessOptions options;
   options.argv = {
-      TEST_PROGRAM,        "eval", "tests/evaluation/candidates/device_faults.cu", "-p", "gemm_small", "--service",
+      ptxbench_program(),  "eval", "tests/evaluation/candidates/device_faults.cu", "-p", "gemm_small", "--service",
       "http://127.0.0.1:1"};
   auto result = base::run_process(options);
   ASSERT_TRUE(result);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "programs.h"
 #include "service/requests.h"
 #include "service/task_factory.h"
 #include "service/task_json.h"
@@ -28,7 +29,7 @@ class DispatcherTest : public testing::Test {
     auto log = EventLog::create("off");
     ASSERT_TRUE(log);
     log_ = std::move(*log);
-    options_.worker = {{FAKE_WORKER}, {}};
+    options_.worker = {{fake_worker()}, {}};
     options_.lanes = {{Lane::cpu, "emulator", "emulator:0", 1}};
   }
 
@@ -224,6 +225,35 @@ TEST_F(DispatcherTest, AFullQueueRefuses) {
   ASSERT_TRUE(refused);
   EXPECT_EQ(*refused, Dispatcher::Admission::full);
   EXPECT_GE(dispatcher_->retry_after(), 1U);
+}
+
+TEST_F(DispatcherTest, SourcesThatFillTheMemoryAreAFullQueueToo) {
+  options_.max_source_bytes = 100;
+  open(false);
+  submit(make("pass " + std::string(200, 'x')));
+  const auto refused = dispatcher_->submit(make("pass"));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(*refused, Dispatcher::Admission::full);
+}
+
+TEST_F(DispatcherTest, AStoreThatFailsForAWhileLosesNothing) {
+  open();
+  const std::string id = submit(make("sleep 0.3"));
+  while (dispatcher_->find(id).value()->status != TaskStatus::running) std::this_thread::sleep_for(5ms);
+  auto other = Database::open(folder_->path() / "tasks.sqlite");
+  ASSERT_TRUE(other) << other.error().message;
+  ASSERT_TRUE(other->execute("ALTER TABLE units RENAME TO hidden"));
+  // Its end is answered from memory meanwhile, and what is new is refused.
+  EXPECT_EQ(finished(id).status, TaskStatus::completed);
+  EXPECT_FALSE(dispatcher_->submit(make("pass")));
+  ASSERT_TRUE(other->execute("ALTER TABLE hidden RENAME TO units"));
+  const auto written = [&] {
+    const auto task = store_->find(id);
+    return task && *task && (*task)->status == TaskStatus::completed && (*task)->units[0].state == UnitState::done;
+  };
+  for (int i = 0; i < 500 && !written(); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(written());
+  EXPECT_EQ(finished(submit(make("pass"))).status, TaskStatus::completed);
 }
 
 TEST_F(DispatcherTest, GpuUnitsArePreparedOnACpu) {

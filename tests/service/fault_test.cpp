@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/process.h"
+#include "programs.h"
 #include "running_service.h"
 
 namespace ptxbench::service {
@@ -263,8 +264,9 @@ TEST(Faults, EvaluationsSurviveARestartOfTheService) {
   RunningService service({{"--workers", "1"}, {}, true, ""});
   std::ofstream(service.folder() / "k.cu") << "sleep 1\n";
   base::ProcessOptions options;
-  options.argv = {TEST_PROGRAM, "eval",       (service.folder() / "k.cu").string(), "-p", "gemm_small", "--axis", "M=7",
-                  "--service",  service.url()};
+  options.argv = {
+      ptxbench_program(), "eval",       (service.folder() / "k.cu").string(), "-p", "gemm_small", "--axis", "M=7",
+      "--service",        service.url()};
   std::jthread killer([&] {
     std::this_thread::sleep_for(500ms);
     service.kill_hard();
@@ -281,10 +283,10 @@ TEST(Faults, EvaluationsSurviveARestartOfTheService) {
 base::ProcessResult serve(std::vector<std::string> arguments,
                           std::map<std::string, std::optional<std::string>> environment = {}) {
   base::ProcessOptions options;
-  options.argv = {TEST_PROGRAM, "serve"};
+  options.argv = {ptxbench_program(), "serve"};
   options.argv.insert(options.argv.end(), arguments.begin(), arguments.end());
   options.environment = std::move(environment);
-  options.environment.try_emplace("PTXBENCH_WORKER", FAKE_WORKER);
+  options.environment.try_emplace("PTXBENCH_WORKER", fake_worker());
   options.environment.try_emplace("PTXBENCH_CACHE", TEST_CACHE);
   options.wall_limit = 20s;
   auto result = base::run_process(options);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "programs.h"
 
 extern char** environ;
 
@@ -34,15 +35,15 @@ RunningService::~RunningService() {
 }
 
 void RunningService::start() {
-  std::vector<std::string> arguments{TEST_PROGRAM,  "serve",
-                                     "--data",      "tests/service/data",
-                                     "--port",      std::to_string(port_),
-                                     "--state-dir", (folder() / "state").string(),
-                                     "--log-level", "debug"};
+  std::vector<std::string> arguments{ptxbench_program(), "serve",
+                                     "--data",           "tests/service/data",
+                                     "--port",           std::to_string(port_),
+                                     "--state-dir",      (folder() / "state").string(),
+                                     "--log-level",      "debug"};
   arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
   std::map<std::string, std::string> variables = options_.environment;
   variables.try_emplace("PTXBENCH_CACHE", TEST_CACHE);
-  if (options_.fake_workers) variables.try_emplace("PTXBENCH_WORKER", FAKE_WORKER);
+  if (options_.fake_workers) variables.try_emplace("PTXBENCH_WORKER", fake_worker());
   if (!options_.token.empty()) variables.try_emplace("PTXBENCH_SERVICE_TOKEN", options_.token);
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
@@ -59,8 +60,9 @@ void RunningService::start() {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, pipe[1], 1);
   ::posix_spawn_file_actions_addopen(&actions, 2, (folder() / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  const int code =
-      ::posix_spawn(&pid_, TEST_PROGRAM, &actions, nullptr, pointers(arguments).data(), pointers(environment).data());
+  const std::string program = ptxbench_program();
+  const int code = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, pointers(arguments).data(),
+                                 pointers(environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(pipe[1]);
   ASSERT_EQ(code, 0);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "base/files.h"
+#include "programs.h"
 
 namespace ptxbench::service {
 namespace {
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using Outcome = WorkerProcess::Outcome;
 
 std::unique_ptr<WorkerProcess> start() {
-  auto worker = WorkerProcess::start({{FAKE_WORKER}, {}});
+  auto worker = WorkerProcess::start({{fake_worker()}, {}});
   EXPECT_TRUE(worker) << worker.error().message;
   return worker ? std::move(*worker) : nullptr;
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "programs.h"
 
 namespace ptxbench::service {
 namespace {
@@ -19,7 +20,7 @@ std::string source(const std::string& name) {
 /// The answers to these lines, by id; progress left out.
 std::map<int, Json> answers(const std::vector<std::string>& lines, int exit_code = 0) {
   base::ProcessOptions options;
-  options.argv = {TEST_PROGRAM, "worker"};
+  options.argv = {ptxbench_program(), "worker"};
   options.environment["PTXBENCH_CACHE"] = TEST_CACHE;
   options.wall_limit = std::chrono::minutes(2);
   for (const std::string& line : lines) options.stdin_text += line + "\n";
@@ -94,7 +95,7 @@ TEST(Worker, SaysWhatIsWrongAndGoesOn) {
 
 TEST(Worker, IsNotShownToPeople) {
   base::ProcessOptions options;
-  options.argv = {TEST_PROGRAM, "--help"};
+  options.argv = {ptxbench_program(), "--help"};
   const auto help = base::run_process(options);
   ASSERT_TRUE(help);
   EXPECT_NE(help->stdout_text.find("serve"), std::string::npos);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <future>
 
 #include "base/files.h"
@@ -29,17 +30,21 @@ constexpr std::size_t kShownErrorBytes = 2000;
 class StopEvent {
  public:
   explicit StopEvent(const std::stop_token& stop)
-      : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), callback_(stop, [this] {
+      : callback_(stop, [this] {
           const std::uint64_t one = 1;
-          [[maybe_unused]] const ssize_t ignored = ::write(fd_, &one, sizeof one);
+          [[maybe_unused]] const ssize_t ignored = ::write(event_.fd, &one, sizeof one);
         }) {}
-  ~StopEvent() { ::close(fd_); }
-  StopEvent(const StopEvent&) = delete;
-  StopEvent& operator=(const StopEvent&) = delete;
-  int fd() const { return fd_; }
+  int fd() const { return event_.fd; }
 
  private:
-  int fd_;
+  struct Event {
+    Event() : fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    ~Event() { ::close(fd); }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    int fd;
+  };
+  Event event_;  // closed after the callback is gone
   std::stop_callback<std::function<void()>> callback_;
 };
 

@@ -193,8 +193,12 @@ void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& w
     request["device"] = slot.lane.device;
     if (!request.contains("backend")) request["backend"] = slot.lane.backend;
     if (slot.lane.threads != 0) {
+      // A request may ask for fewer than the worker's share of the machine.
       Json& options = request["options"];
-      if (!options.contains("threads")) options["threads"] = slot.lane.threads;
+      const bool asked = options.is_object() && options.contains("threads") && options["threads"].is_number_unsigned();
+      const auto most = std::uint64_t{slot.lane.threads};
+      const auto wanted = asked ? options["threads"].get<std::uint64_t>() : most;
+      options["threads"] = wanted == 0 ? most : std::min(wanted, most);
     }
     if (live->task.run_seconds) {
       limits.run = std::chrono::milliseconds(static_cast<std::int64_t>(*live->task.run_seconds * 1000));

@@ -62,8 +62,8 @@ Reply too_large(std::size_t most) {
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options, Api& api, Metrics& metrics,
-                                                      EventLog& log) {
+Result<std::unique_ptr<HttpServer>> HttpServer::bind(const HttpOptions& options, Api& api, Metrics& metrics,
+                                                     EventLog& log) {
   std::unique_ptr<HttpServer> server(new HttpServer(options, api, metrics, log));
   httplib::Server& http = server->server_;
   int listener = -1;
@@ -86,9 +86,12 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options
   }
   // The library's own backlog of 5 drops connections when hundreds of clients come at once.
   ::listen(listener, kBacklog);
-  server->thread_ = std::jthread([&http] { http.listen_after_bind(); });
-  while (!http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return server;
+}
+
+void HttpServer::run() {
+  thread_ = std::jthread([this] { server_.listen_after_bind(); });
+  while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 HttpServer::HttpServer(const HttpOptions& options, Api& api, Metrics& metrics, EventLog& log)

@@ -25,8 +25,10 @@ struct HttpOptions {
 /// HTTP/1.1 around the endpoints: routes, sizes, the token, and errors in one form.
 class HttpServer {
  public:
-  static Result<std::unique_ptr<HttpServer>> start(const HttpOptions& options, Api& api, Metrics& metrics,
-                                                   EventLog& log);
+  /// Has the address; clients wait until `run`.
+  static Result<std::unique_ptr<HttpServer>> bind(const HttpOptions& options, Api& api, Metrics& metrics,
+                                                  EventLog& log);
+  void run();
   /// Answers what has arrived and stops.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

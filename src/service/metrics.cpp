@@ -33,7 +33,6 @@ constexpr std::array kFamilies = {
     Family{"ptxbench_workers", "gauge", "Workers by lane."},
     Family{"ptxbench_workers_healthy", "gauge", "Workers that are up, by lane."},
     Family{"ptxbench_worker_restarts_total", "counter", "Workers started again, by reason."},
-    Family{"ptxbench_traces_total", "counter", "Judged workloads by status."},
 };
 
 std::string label_text(const Metrics::Labels& labels) {

@@ -25,6 +25,7 @@ constexpr unsigned kCoresPerWorker = 4;
 constexpr unsigned kMostWorkers = 256;
 constexpr double kSecondsPerDay = 86400;
 constexpr std::chrono::hours kPruneEvery{1};
+constexpr std::chrono::milliseconds kStopTick{50}, kStopPatience{5000};  ///< with clients, once nothing runs
 
 Result<std::string> read_token(const ServiceOptions& options) {
   std::string token;
@@ -129,8 +130,6 @@ Result<void> serve(const ServiceOptions& options, const std::function<void(int p
   how.unit_limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   how.max_queue = options.max_queue;
   Dispatcher dispatcher(**store, costs, metrics, **log, std::move(how));
-  if (auto started = dispatcher.start(); !started) return started;
-
   TaskFactory factory(*dataset, costs, {!options.devices.empty(), options.screen, options.tolerance});
   Api::Options api_options;
   api_options.version = options.version;
@@ -139,8 +138,11 @@ Result<void> serve(const ServiceOptions& options, const std::function<void(int p
     if (!asked->exchange(true)) ::kill(::getpid(), SIGTERM);
   };
   Api api(*dataset, std::move(factory), dispatcher, metrics, std::move(api_options));
-  auto http = HttpServer::start({options.host, options.port, *token, options.max_body}, api, metrics, **log);
+  auto http = HttpServer::bind({options.host, options.port, *token, options.max_body}, api, metrics, **log);
   if (!http) return tl::unexpected<Error>(http.error());
+  // Only now, as it takes up what an earlier run has left.
+  if (auto started = dispatcher.start(); !started) return started;
+  (*http)->run();
   (*log)->info("service.started", Json{{"host", options.host},
                                        {"port", (*http)->port()},
                                        {"workers", lanes->size()},
@@ -155,18 +157,26 @@ Result<void> serve(const ServiceOptions& options, const std::function<void(int p
 
   while (!signals.wait(kPruneEvery)) prune();
   (*log)->info("service.draining");
-  std::atomic<bool> drained = false;
+  std::atomic<bool> drained = false, stopped = false;
   std::jthread drain([&] {
     dispatcher.drain();
     drained = true;
+    http->reset();
+    stopped = true;
   });
-  while (!drained) {
-    if (!signals.wait(std::chrono::milliseconds(50))) continue;
-    (*log)->warn("service.killed", Json{{"reason", "a second signal"}});
-    ::_exit(3);  // what ran is on the disk as running, and is started again next time
+  auto patience = kStopPatience;
+  while (!stopped && patience.count() > 0) {
+    if (signals.wait(kStopTick)) {
+      (*log)->warn("service.killed", Json{{"reason", "a second signal"}});
+      ::_exit(3);  // what ran is on the disk as running, and is started again next time
+    }
+    if (drained) patience -= kStopTick;
+  }
+  if (!stopped) {
+    (*log)->warn("service.killed", Json{{"reason", "a client does not finish its request"}});
+    ::_exit(0);
   }
   drain.join();
-  http->reset();
   (*log)->info("service.stopped", Json{{"pending", dispatcher.pending_tasks()}});
   return {};
 }

@@ -29,6 +29,13 @@ Json body(const std::string& source, int workloads = 1) {
   return json;
 }
 
+RunningService::Options with(std::vector<std::string> arguments, bool fake_workers = true) {
+  RunningService::Options options;
+  options.arguments = std::move(arguments);
+  options.fake_workers = fake_workers;
+  return options;
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// A connection that sends what it is told.
@@ -63,7 +70,7 @@ class RawClient {
 };
 
 TEST(Faults, AKilledWorkerCostsNothingButTime) {
-  const RunningService service({{"--workers", "2"}, {}, true, ""});
+  const RunningService service(with({"--workers", "2"}));
   const std::string first = service.post("/evaluate", body("sleep 1")).json["task_id"];
   const std::string second = service.post("/evaluate", body("sleep 1")).json["task_id"];
   ASSERT_TRUE(service.reaches(first, "running"));
@@ -81,7 +88,7 @@ TEST(Faults, AKilledWorkerCostsNothingButTime) {
 }
 
 TEST(Faults, AnIdleWorkerThatIsKilledIsReplaced) {
-  const RunningService service({{"--workers", "1"}, {}, true, ""});
+  const RunningService service(with({"--workers", "1"}));
   const auto workers = service.workers();
   ASSERT_EQ(workers.size(), 1U);
   ::kill(workers[0], SIGKILL);
@@ -93,7 +100,7 @@ TEST(Faults, AnIdleWorkerThatIsKilledIsReplaced) {
 }
 
 TEST(Faults, ARealWorkerKilledWhileItJudges) {
-  const RunningService service({{"--workers", "1"}, {}, false, ""});
+  const RunningService service(with({"--workers", "1"}, false));
   const auto source = base::read_file("tests/evaluation/candidates/device_faults.cu");
   ASSERT_TRUE(source);
   const std::string id = service.post("/evaluate", body(*source)).json["task_id"];
@@ -107,7 +114,7 @@ TEST(Faults, ARealWorkerKilledWhileItJudges) {
 }
 
 TEST(Faults, NothingIsLostWhenTheServiceIsKilled) {
-  RunningService service({{"--workers", "1"}, {}, true, ""});
+  RunningService service(with({"--workers", "1"}));
   const std::string done = service.post("/evaluate", body("pass")).json["task_id"];
   service.finished(done);
   std::vector<std::string> tasks;
@@ -128,7 +135,7 @@ TEST(Faults, NothingIsLostWhenTheServiceIsKilled) {
 }
 
 TEST(Faults, KillingTheServiceAgainAndAgainEndsInAnError) {
-  RunningService service({{"--workers", "1"}, {}, true, ""});
+  RunningService service(with({"--workers", "1"}));
   const std::string id = service.post("/evaluate", body("hang")).json["task_id"];
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(service.reaches(id, "running"));
@@ -164,7 +171,7 @@ TEST(Faults, TwoHundredLongPolls) {
 }
 
 TEST(Faults, BodiesThatAreTooLarge) {
-  const RunningService service({{"--max-body", "64KB"}, {}, true, ""});
+  const RunningService service(with({"--max-body", "64KB"}));
   EXPECT_EQ(service.post("/evaluate", body(std::string(200'000, 'x'))).status, 413);
   // Announced, never sent.
   RawClient announcer(service.port());
@@ -219,7 +226,7 @@ TEST(Faults, SlowAndVanishingClients) {
 }
 
 TEST(Faults, AFullQueueSaysWhenToComeAgain) {
-  const RunningService service({{"--workers", "1", "--max-queue", "2"}, {}, true, ""});
+  const RunningService service(with({"--workers", "1", "--max-queue", "2"}));
   const std::string runs = service.post("/evaluate", body("hang")).json["task_id"];
   ASSERT_TRUE(service.reaches(runs, "running"));
   EXPECT_EQ(service.post("/evaluate", body("pass")).status, 200);
@@ -233,7 +240,7 @@ TEST(Faults, AFullQueueSaysWhenToComeAgain) {
 }
 
 TEST(Faults, ShutdownFinishesWhatRunsAndKeepsWhatWaits) {
-  RunningService service({{"--workers", "1"}, {}, true, ""});
+  RunningService service(with({"--workers", "1"}));
   const std::string runs = service.post("/evaluate", body("sleep 1")).json["task_id"];
   ASSERT_TRUE(service.reaches(runs, "running"));
   const std::string waits = service.post("/evaluate", body("pass")).json["task_id"];
@@ -251,8 +258,21 @@ TEST(Faults, ShutdownFinishesWhatRunsAndKeepsWhatWaits) {
   EXPECT_EQ(service.finished(waits)["status"], "completed");
 }
 
+TEST(Faults, SlowClientsDoNotKeepItFromStopping) {
+  RunningService service(with({"--workers", "1"}));
+  RawClient slow(service.port());
+  slow.send("POST /evaluate HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{");
+  std::jthread drip([&](const std::stop_token& stop) {
+    while (!stop.stop_requested() && slow.send(" ")) std::this_thread::sleep_for(500ms);
+  });
+  std::this_thread::sleep_for(100ms);
+  const auto asked = Clock::now();
+  EXPECT_EQ(service.stop(), 0);
+  EXPECT_LT(seconds_since(asked), 9);
+}
+
 TEST(Faults, ASecondSignalEndsItAtOnce) {
-  RunningService service({{"--workers", "1"}, {}, true, ""});
+  RunningService service(with({"--workers", "1"}));
   const std::string id = service.post("/evaluate", body("hang")).json["task_id"];
   ASSERT_TRUE(service.reaches(id, "running"));
   ::kill(service.pid(), SIGINT);
@@ -261,7 +281,7 @@ TEST(Faults, ASecondSignalEndsItAtOnce) {
 }
 
 TEST(Faults, EvaluationsSurviveARestartOfTheService) {
-  RunningService service({{"--workers", "1"}, {}, true, ""});
+  RunningService service(with({"--workers", "1"}));
   std::ofstream(service.folder() / "k.cu") << "sleep 1\n";
   base::ProcessOptions options;
   options.argv = {

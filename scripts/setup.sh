@@ -139,6 +139,24 @@ install_cuda_tools() {
   set_stamp cuda-tools "$stamp"
 }
 
+install_cudnn_headers() {
+  local stamp work python
+  stamp=$(stamp_of "$CUDNN_HEADERS_SHA256" "$CUDNN_FRONTEND_HEADERS_SHA256" layout-1)
+  if is_stamped cudnn "$stamp" && [ -e "$DEPS/cudnn/include/cudnn_frontend.h" ]; then return; fi
+  say "installing headers of cuDNN $CUDNN_VERSION and its frontend $CUDNN_FRONTEND_VERSION"
+  work=$(mktemp -d "$DEPS/work.XXXXXX")
+  python=$(python_with_pip)
+  "$python" "$ROOT/scripts/wheel_part.py" nvidia-cudnn-cu13 "$CUDNN_VERSION" "$CUDNN_WHEEL_SHA256" nvidia/cudnn/include/ \
+    "$work/include" "$CUDNN_HEADERS_SHA256" &&
+    "$python" "$ROOT/scripts/wheel_part.py" nvidia-cudnn-frontend "$CUDNN_FRONTEND_VERSION" "$CUDNN_FRONTEND_WHEEL_SHA256" \
+      include/ "$work/include" "$CUDNN_FRONTEND_HEADERS_SHA256" || die "could not get the headers of cuDNN"
+  mkdir -p "$work/tree"
+  mv "$work/include" "$work/tree/include"
+  replace_tree "$work/tree" "$DEPS/cudnn"
+  rm -rf "$work"
+  set_stamp cudnn "$stamp"
+}
+
 case "$(uname -sm)" in
   "Linux x86_64") ;;
   *) die "only Linux on x86-64 is supported, this is $(uname -sm)" ;;
@@ -155,5 +173,6 @@ if [ -z "$TOOLKIT" ]; then
   TOOLKIT=$DEPS/cuda
 fi
 install_cuda_tools "$TOOLKIT"
+install_cudnn_headers
 # For the build, which needs the headers of the same toolkit.
 [ "$(cat "$DEPS/toolkit" 2>/dev/null)" = "$TOOLKIT" ] || echo "$TOOLKIT" >"$DEPS/toolkit"

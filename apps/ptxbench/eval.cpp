@@ -38,6 +38,8 @@ struct Options {
   std::uint64_t seed = 1, budget = 0;
   unsigned seeds = 0, threads = 0;
   double host_seconds = 10;
+  int device = 0;
+  bool no_timing = false;
   bool full = false, json = false, answer = false, largest = false;
 };
 
@@ -86,12 +88,16 @@ Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOpti
 
 Result<evaluation::Evaluation> judge(const Options& options) {
   evaluation::EvaluateOptions evaluate;
+  using Backend = evaluation::EvaluateOptions::Backend;
   if (options.backend == "gpu") {
-    return infrastructure_error("--backend gpu: this build has no GPU backend; use --backend emulator");
-  }
-  if (options.backend != "auto" && options.backend != "emulator") {
+    evaluate.backend = Backend::gpu;
+  } else if (options.backend == "auto") {
+    evaluate.backend = gpu::has_gpu() ? Backend::both : Backend::emulator;
+  } else if (options.backend != "emulator") {
     return input_error("--backend {}: auto, emulator or gpu", options.backend);
   }
+  evaluate.gpu = options.device;
+  evaluate.timing = !options.no_timing;
   if (options.full && options.sample_clusters) return input_error("--full and --sample-clusters exclude each other");
   for (const std::string& requirement : options.require) {
     if (auto applied = apply_requirement(requirement, evaluate); !applied)
@@ -132,6 +138,7 @@ Result<base::Json> request_of(const Options& options) {
   if (!options.data.empty()) {
     return input_error("--data and --service exclude each other: a service has its own problem folders");
   }
+  if (options.device != 0) return input_error("--device and --service exclude each other: a service chooses");
   const auto source = read_candidate(options.kernel, options.answer);
   if (!source) return tl::unexpected<Error>(source.error());
   base::Json how{{"seed", options.seed},
@@ -143,7 +150,8 @@ Result<base::Json> request_of(const Options& options) {
                  {"full", options.full},
                  {"budget", options.budget},
                  {"host_seconds", options.host_seconds},
-                 {"require", options.require}};
+                 {"require", options.require},
+                 {"timing", !options.no_timing}};
   if (options.threads != 0) how["threads"] = options.threads;
   if (options.sample_clusters) how["sample_clusters"] = *options.sample_clusters;
   base::Json axes = base::Json::object();
@@ -192,7 +200,12 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->allow_extra_args(false);
   command->add_option("--axis", options->axes, "Axis value instead of a stored workload, as M=256 (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--backend", options->backend, "auto, emulator or gpu")->capture_default_str();
+  command
+      ->add_option("--backend", options->backend,
+                   "emulator, gpu, or auto: the emulator first, then a GPU if there is one and nothing was wrong")
+      ->capture_default_str();
+  command->add_option("--device", options->device, "Which GPU")->capture_default_str();
+  command->add_flag("--no-timing", options->no_timing, "On a GPU: results only, no times");
   command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)")
       ->allow_extra_args(false);
   command

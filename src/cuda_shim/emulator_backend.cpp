@@ -64,6 +64,10 @@ class EmulatorBackend final : public DeviceBackend {
 
 }  // namespace
 
+Result<emulator::ModuleId> DeviceBackend::load_machine_code(std::string_view, std::string name) {
+  return infrastructure_error("{}: this device executes PTX, not machine code", name);
+}
+
 std::unique_ptr<DeviceBackend> make_emulator_backend(emulator::Device& device) {
   return std::make_unique<EmulatorBackend>(device);
 }

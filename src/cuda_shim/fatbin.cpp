@@ -139,6 +139,18 @@ Result<std::string> unpack(const FatbinEntry& entry) {
   return text;
 }
 
+Result<std::string> select_machine_code(std::span<const std::byte> container) {
+  const auto entries = parse_fatbin(container);
+  if (!entries) return tl::unexpected<Error>(entries.error());
+  const FatbinEntry* best = nullptr;
+  for (const FatbinEntry& entry : *entries) {
+    if (entry.kind != FatbinKind::machine_code || entry.architecture != 90) continue;
+    if (best == nullptr || entry.architecture_specific) best = &entry;
+  }
+  if (best == nullptr) return input_error("no machine code for sm_90a in this fat binary; {}", kPtxRemedy);
+  return unpack(*best);
+}
+
 Result<std::string> select_ptx(std::span<const std::byte> container) {
   const auto entries = parse_fatbin(container);
   if (!entries) return tl::unexpected<Error>(entries.error());

@@ -62,4 +62,7 @@ inline constexpr char kPtxRemedy[] =
 /// specific to another part. Fails with kPtxRemedy when there is none.
 Result<std::string> select_ptx(std::span<const std::byte> container);
 
+/// The machine code for sm_90a, else sm_90. Fails with what to compile for when there is none.
+Result<std::string> select_machine_code(std::span<const std::byte> container);
+
 }  // namespace ptxbench::cuda_shim

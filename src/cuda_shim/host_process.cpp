@@ -84,6 +84,7 @@ Result<HostOutcome> run_host_process(const HostRequest& request) {
   options.limits.processes = request.limits.processes;
   options.limits.open_files = request.limits.open_files;
   options.cancel = request.cancel;
+  options.on_started = request.on_started;
   options.before_exec = [&sandbox] { return sandbox->enter(); };
   auto result = base::run_process(options);
   if (!result) return tl::unexpected<Error>(result.error());

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stop_token>
@@ -38,6 +41,7 @@ struct HostRequest {
   std::size_t max_output_bytes = std::size_t{16} << 20;  ///< of each captured stream
   HostLimits limits;
   std::stop_token cancel;
+  std::function<void(pid_t)> on_started;  ///< called here once the program runs
 };
 
 /// How foreign host code ended. Whatever it did is a fact about it, never an error of ours.

@@ -158,7 +158,7 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
       return 0;
     }
     case Op::device_synchronize:
-      return executor_.synchronize_all();
+      return synchronized(executor_.synchronize_all());
     case Op::device_status:
       return executor_.lost();
     case Op::reset_device:
@@ -213,9 +213,9 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
     case Op::destroy_stream:
       return executor_.destroy_stream(get_body<StreamBody>(request).stream);
     case Op::synchronize_stream:
-      return executor_.synchronize(get_body<StreamBody>(request).stream);
+      return synchronized(executor_.synchronize(get_body<StreamBody>(request).stream));
     case Op::query_stream:
-      return executor_.query(get_body<StreamBody>(request).stream);
+      return synchronized(executor_.query(get_body<StreamBody>(request).stream));
     case Op::create_event: {
       const uint64_t id = executor_.create_event((get_body<StreamBody>(request).flags & 1) == 0);
       if (id == 0) return cuda_error::kOutOfMemory;
@@ -233,9 +233,9 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
       return executor_.wait_event(body.stream, body.event);
     }
     case Op::synchronize_event:
-      return executor_.synchronize_event(get_body<StreamBody>(request).event);
+      return synchronized(executor_.synchronize_event(get_body<StreamBody>(request).event));
     case Op::query_event:
-      return executor_.query_event(get_body<StreamBody>(request).event);
+      return synchronized(executor_.query_event(get_body<StreamBody>(request).event));
     case Op::elapsed_time: {
       const auto body = get_body<ElapsedBody>(request);
       ElapsedReply answer;
@@ -266,6 +266,12 @@ int Session::dispatch(Op op, const Request& request, Connection& connection, Rep
     }
   }
   return cuda_error::kInvalidValue;
+}
+
+int Session::synchronized(int error) {
+  if (error != 0) return error;
+  backend_.synchronize();
+  return executor_.lost();
 }
 
 void Session::close(bool finish) {

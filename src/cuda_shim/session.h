@@ -132,6 +132,8 @@ class Session {
     PointerKind kind{};
   };
 
+  /// The streams' work has been handed to the device: now it has to be done.
+  int synchronized(int error);
   int dispatch(Op op, const Request& request, Connection& connection, Reply& reply, int& descriptor);
   // session_memory.cpp
   int allocate(const BytesBody& body, Reply& reply);

@@ -64,7 +64,7 @@ void Session::for_rows(uint64_t rows, Row row) {
 }
 
 bool Session::is_device_only(uint64_t address) {
-  if (address >= emulator::kHostSharedBase) return false;
+  if (backend_.is_host_shared(address)) return false;
   const auto block = backend_.find(address);
   const std::lock_guard lock(mutex_);
   return block != nullptr && !shared_symbols_.contains(block->begin / kPageBytes * kPageBytes);
@@ -183,6 +183,13 @@ int Session::reset_device() {
 int Session::share_symbol(const ModuleBody& body, const Connection& connection, Reply& reply, int& descriptor) {
   const auto name = staged_text(connection, body.name_bytes);
   if (!name) return cuda_error::kInvalidValue;
+  if (!backend_.shares_symbols()) {
+    diagnose("unsupported.host-call", fmt::format("unsupported.host-call: __managed__ variable {}", *name),
+             "use a __device__ variable and cudaMemcpyToSymbol, or cudaMallocManaged");
+    const std::lock_guard lock(mutex_);
+    if (report_.unsupported.size() < ShimReport::kMaxDiagnostics) report_.unsupported.insert("__managed__ variables");
+    return cuda_error::kNotSupported;
+  }
   emulator::ModuleId module = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -292,7 +299,7 @@ int Session::copy_on_device(const CopyBody& body) {
   if (!from || !to || !backend_.contains(body.source, *from) || !backend_.contains(body.destination, *to)) {
     return cuda_error::kInvalidValue;
   }
-  const auto is_host = [](uint64_t address) { return address >= emulator::kHostSharedBase; };
+  const auto is_host = [this](uint64_t address) { return backend_.is_host_shared(address); };
   if (is_host(body.source) && !is_host(body.destination)) {
     if (!may_write(body.destination, *to)) return cuda_error::kNotSupported;
     const std::lock_guard lock(mutex_);

@@ -15,11 +15,22 @@ bool is_elf(std::span<const std::byte> bytes) {
   return bytes.size() >= 4 && std::memcmp(bytes.data(), kElf, 4) == 0;
 }
 
-/// The PTX text of an image, or an error with the CUDA error number it deserves.
 struct ImageError {
   int cuda_error;
   std::string message;
 };
+/// The machine code of an image: of a fat binary, as nothing else is what was compiled and looked at.
+tl::expected<std::string, ImageError> image_code(std::span<const std::byte> image) {
+  if (!fatbin_bytes(image)) {
+    return tl::unexpected(
+        ImageError{cuda_error::kNoBinary, "only the fat binary of the compiled program can be loaded here"});
+  }
+  auto code = select_machine_code(image);
+  if (code) return std::move(*code);
+  return tl::unexpected(ImageError{cuda_error::kNoBinary, code.error().message});
+}
+
+/// The PTX text of an image, or an error with the CUDA error number it deserves.
 tl::expected<std::string, ImageError> image_text(std::span<const std::byte> image) {
   if (fatbin_bytes(image)) {
     auto text = select_ptx(image);
@@ -102,12 +113,14 @@ int Session::load_image(const BytesBody& body, Connection& connection, Reply& re
     if (modules_.size() >= options_.max_modules) return cuda_error::kOutOfMemory;
     id = next_id_++;
   }
-  const auto text = image_text(image);
-  if (!text) {
-    diagnose("launch.no-ptx", text.error().message, std::string(kPtxRemedy));
-    return text.error().cuda_error;
+  const bool machine_code = backend_.wants_machine_code();
+  const auto code = machine_code ? image_code(image) : image_text(image);
+  if (!code) {
+    diagnose(machine_code ? "launch.no-machine-code" : "launch.no-ptx", code.error().message, std::string(kPtxRemedy));
+    return code.error().cuda_error;
   }
-  auto module = backend_.load_ptx(*text, fmt::format("module {}", id));
+  const std::string name = fmt::format("module {}", id);
+  auto module = machine_code ? backend_.load_machine_code(*code, name) : backend_.load_ptx(*code, name);
   if (!module) {
     diagnose("launch.module", module.error().message, "");
     return cuda_error::kInvalidPtx;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -20,6 +21,8 @@ namespace ptxbench::evaluation {
 namespace {
 
 namespace fs = std::filesystem;
+using candidate::kMaxReports;
+using candidate::kReportMagic;
 
 class Descriptor {
  public:
@@ -142,11 +145,13 @@ Result<fs::path> find_runner() {
 Result<CallOutcome> run_candidate(const HostCall& call) {
   const auto runner = find_runner();
   if (!runner) return tl::unexpected<Error>(runner.error());
+  const bool serves = call.serve_fd >= 0;
   Descriptor call_file;
-  if (auto made = make_call_file(*call.call, call_file); !made) return tl::unexpected<Error>(made.error());
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return infrastructure_error("cannot make a pipe for the runner: {}", std::strerror(errno));
+  int ends[2] = {-1, -1};
+  if (!serves) {
+    if (auto made = make_call_file(*call.call, call_file); !made) return tl::unexpected<Error>(made.error());
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return infrastructure_error("cannot make a pipe for the runner: {}", std::strerror(errno));
   }
   Descriptor report_in(ends[0]), report_out(ends[1]);
 
@@ -171,11 +176,17 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
   });
 
   cuda_shim::HostRequest request;
-  request.argv = {runner->string(), call.library.string(), call.ffi_runtime.string(), std::to_string(call_file.get()),
-                  std::to_string(report_out.get())};
+  request.argv = {runner->string(), call.library.string(), call.ffi_runtime.string()};
+  for (const std::string& descriptor :
+       serves ? std::array<std::string, 2>{"--serve", std::to_string(call.serve_fd)}
+              : std::array<std::string, 2>{std::to_string(call_file.get()), std::to_string(report_out.get())}) {
+    request.argv.push_back(descriptor);
+  }
   request.environment["LD_LIBRARY_PATH"] = call.ffi_runtime.parent_path().string();
   request.socket = call.socket;
-  request.inherited_fds = {call_file.get(), report_out.get()};
+  request.inherited_fds =
+      serves ? std::vector<int>{call.serve_fd} : std::vector<int>{call_file.get(), report_out.get()};
+  if (call.on_started) request.on_started = [&](pid_t) { call.on_started(); };
   request.max_output_bytes = call.limits.output_bytes;
   request.limits.cpu_seconds = call.limits.cpu_seconds;
   request.limits.data_bytes = call.limits.memory_bytes;
@@ -185,6 +196,11 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
   auto process = cuda_shim::run_host_process(request);
   if (!process) return tl::unexpected<Error>(process.error());
   outcome.process = std::move(*process);
+  if (serves) {
+    outcome.idle_timeout = idle_timeout;
+    outcome.cancelled = cancelled;
+    return outcome;
+  }
   report_out.reset();
   // A descendant of the candidate may still hold the other end: what is not there now does not count.
   ::fcntl(report_in.get(), F_SETFL, O_NONBLOCK);

@@ -8,11 +8,17 @@
 #include <string>
 
 #include "base/error.h"
+#include "candidate/call_protocol.h"
 #include "cuda_shim/host_process.h"
-#include "evaluation/call_protocol.h"
 #include "evaluation/evaluation.h"
 
 namespace ptxbench::evaluation {
+
+using candidate::Call;
+using candidate::CallArgument;
+using candidate::RunnerOutcome;
+using candidate::RunnerReport;
+using candidate::RunnerStep;
 
 /// Limits of a candidate's host code. Kernels execute elsewhere and do not count.
 struct CallLimits {
@@ -37,6 +43,10 @@ struct HostCall {
   std::filesystem::path ffi_runtime;  ///< our libtvm_ffi.so
   std::filesystem::path socket;       ///< of the device
   const Call* call = nullptr;
+  /// Instead of `call`: the runner's end of a socket over which calls come (`idle` is not asked then, and the outcome
+  /// has no report). `on_started`: the runner has it.
+  int serve_fd = -1;
+  std::function<void()> on_started;
   CallLimits limits;
   /// Time since the last kernel ended; nothing while one runs.
   std::function<std::optional<std::chrono::milliseconds>()> idle;

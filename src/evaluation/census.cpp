@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "candidate/machine_code.h"
+
 namespace ptxbench::evaluation {
 namespace {
 
@@ -152,6 +154,20 @@ void Census::add(const emulator::LaunchReport& report) {
   }
 }
 
+void Census::add_machine(std::string_view opcode, std::uint64_t warps, std::uint64_t threads) {
+  from_machine_code_ = true;
+  warp_instructions_ += warps;
+  const std::string_view family = candidate::machine_family(opcode);
+  FamilyCount& count = families_.try_emplace(std::string(family), FamilyCount{std::string(family)}).first->second;
+  count.warps += warps;
+  count.lanes += threads;
+  if (const auto macs = candidate::machine_multiply_adds(opcode)) {
+    // A warp that executes a product with its predicate false in all threads does nothing; in part it cannot be.
+    const double done = *macs * static_cast<double>(std::min(warps, (threads + 31) / 32));
+    (family == "wgmma" ? tensor_core_macs_ : legacy_mma_macs_) += static_cast<std::uint64_t>(done);
+  }
+}
+
 InstructionEvidence Census::evidence(const Demand& demand) const {
   InstructionEvidence out;
   for (const auto& [name, count] : families_) out.families.push_back(count);
@@ -170,7 +186,9 @@ InstructionEvidence Census::evidence(const Demand& demand) const {
   out.scaled = demand.sampled;
   // The operands that a part of the output needs are not in proportion to it.
   out.required_bytes = demand.sampled ? 0 : demand.bytes;
-  if (out.required_bytes > 0) out.tma_byte_share = static_cast<double>(tma_bytes_) / out.required_bytes;
+  out.source = from_machine_code_ ? "machine code" : "ptx";
+  if (out.required_bytes > 0 && !from_machine_code_)
+    out.tma_byte_share = static_cast<double>(tma_bytes_) / out.required_bytes;
   if (demand.macs && *demand.macs * demand.coverage > 0) {
     out.required_macs = *demand.macs * demand.coverage;
     out.mac_share = static_cast<double>(tensor_core_macs_) / *out.required_macs;

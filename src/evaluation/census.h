@@ -20,6 +20,9 @@ std::string_view instruction_family(const ptx::Instruction& instruction);
 class Census {
  public:
   void add(const emulator::LaunchReport& report);
+  /// One machine instruction, with how often it ran: warp-level, and by threads whose predicate was true. Bytes that
+  /// tensor copies move are not known then.
+  void add_machine(std::string_view opcode, std::uint64_t warps, std::uint64_t threads);
 
   /// What the problem demands of the part that was executed; `required_macs` nothing when the problem's number is not
   /// known.
@@ -37,6 +40,7 @@ class Census {
   std::map<std::string, FamilyCount, std::less<>> families_;
   std::uint64_t warp_instructions_ = 0;
   std::uint64_t tensor_core_macs_ = 0, legacy_mma_macs_ = 0, tma_bytes_ = 0;
+  bool from_machine_code_ = false;
 };
 
 }  // namespace ptxbench::evaluation

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cuda_shim/server.h"
+#include "evaluation/choose_clusters.h"
 #include "problem/comparison.h"
 #include "problem/parallel.h"
 
@@ -14,6 +15,8 @@ namespace ptxbench::evaluation {
 namespace {
 
 namespace abi = candidate::abi;
+using candidate::kMaxArguments;
+using candidate::kMaxDimensions;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kPage = 4096;
@@ -97,24 +100,11 @@ class DeviceTensors {
     out.call_->argument_count = static_cast<std::uint32_t>(arguments.size());
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const DeviceArgument& argument = arguments[i];
+      auto described = describe_argument(argument);
+      if (!described) return tl::unexpected<Error>(described.error());
       CallArgument& call = out.call_->arguments[i];
-      call.dtype = abi_dtype(argument.dtype);
-      if (argument.scalar) {
-        const bool is_bool = argument.dtype == problem::Dtype::boolean;
-        call.kind = problem::is_float(argument.dtype) ? CallArgument::Kind::floating
-                    : is_bool                         ? CallArgument::Kind::boolean
-                                                      : CallArgument::Kind::integer;
-        call.integer = argument.integer;
-        call.floating = argument.floating;
-        continue;
-      }
-      if (argument.shape.size() > kMaxDimensions) {
-        return input_error("tensor '{}' has {} dimensions, at most {} are supported", argument.name,
-                           argument.shape.size(), kMaxDimensions);
-      }
-      call.kind = CallArgument::Kind::tensor;
-      call.dimensions = static_cast<std::int32_t>(argument.shape.size());
-      std::copy(argument.shape.begin(), argument.shape.end(), call.shape);
+      call = *described;
+      if (argument.scalar) continue;
       if (auto placed = out.place(device, argument); !placed) return tl::unexpected<Error>(placed.error());
       call.address = out.blocks_.back().address;
     }
@@ -123,8 +113,8 @@ class DeviceTensors {
 
   const Call& call() const { return *call_; }
 
-  std::vector<TensorRange> ranges() const {
-    std::vector<TensorRange> out;
+  std::vector<cuda_shim::TensorRange> ranges() const {
+    std::vector<cuda_shim::TensorRange> out;
     for (const Block& block : blocks_) {
       out.push_back({block.address, block.bytes, block.argument->name, block.argument->output});
     }
@@ -224,6 +214,28 @@ class DeviceTensors {
 
 }  // namespace
 
+Result<CallArgument> describe_argument(const DeviceArgument& argument) {
+  CallArgument call;
+  call.dtype = abi_dtype(argument.dtype);
+  if (argument.scalar) {
+    const bool is_bool = argument.dtype == problem::Dtype::boolean;
+    call.kind = problem::is_float(argument.dtype) ? CallArgument::Kind::floating
+                : is_bool                         ? CallArgument::Kind::boolean
+                                                  : CallArgument::Kind::integer;
+    call.integer = argument.integer;
+    call.floating = argument.floating;
+    return call;
+  }
+  if (argument.shape.size() > kMaxDimensions) {
+    return input_error("tensor '{}' has {} dimensions, at most {} are supported", argument.name, argument.shape.size(),
+                       kMaxDimensions);
+  }
+  call.kind = CallArgument::Kind::tensor;
+  call.dimensions = static_cast<std::int32_t>(argument.shape.size());
+  std::copy(argument.shape.begin(), argument.shape.end(), call.shape);
+  return call;
+}
+
 Result<DeviceObservation> run_on_device(const std::filesystem::path& library, const std::filesystem::path& ffi_runtime,
                                         const std::vector<DeviceArgument>& arguments, const DeviceRunOptions& options) {
   const auto started = Clock::now();
@@ -264,10 +276,10 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
     ++observation.launches_cut;
     if (options.sample_launch && number > 0) tensors->remember_outputs();
   };
-  GuardedBackend::Limits limits;
+  cuda_shim::GuardedBackend::Limits limits;
   // A solution of several kernels may use the budget more than once, but not for ever.
   if (options.instruction_budget != 0) limits.instructions = options.instruction_budget * 4;
-  GuardedBackend backend(gpu, tensors->ranges(), adjust, limits);
+  cuda_shim::GuardedBackend backend(cuda_shim::make_emulator_backend(gpu), tensors->ranges(), adjust, limits);
 
   cuda_shim::ShimOptions shim_options;
   std::mutex launches_mutex;

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cuda_shim/guarded_backend.h"
 #include "cuda_shim/session.h"
 #include "emulator/device.h"
 #include "evaluation/candidate_process.h"
 #include "evaluation/census.h"
 #include "evaluation/evaluation.h"
-#include "evaluation/guarded_backend.h"
 #include "problem/tensor.h"
 
 namespace ptxbench::evaluation {
@@ -29,6 +29,10 @@ struct DeviceArgument {
   problem::Shape shape;
   const problem::Tensor* input = nullptr;  ///< contents of an input tensor; must outlive the run
 };
+
+/// How the runner hands it to the candidate; a tensor's address is still open. Errors: more dimensions than there is
+/// room for.
+Result<CallArgument> describe_argument(const DeviceArgument& argument);
 
 struct DeviceRunOptions {
   unsigned threads = 0;
@@ -54,7 +58,7 @@ struct DeviceRunOptions {
 struct DeviceObservation {
   CallOutcome host;
   cuda_shim::ShimReport shim;
-  GuardedBackend::Observed backend;
+  cuda_shim::GuardedBackend::Observed backend;
   std::vector<LaunchSummary> launches;
   Census census;
   std::vector<problem::Tensor> outputs;  ///< what they hold now; poison where nothing was written

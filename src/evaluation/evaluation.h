@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "candidate/compile_report.h"
+#include "evaluation/performance.h"
 #include "problem/comparison.h"
 
 /// What judging one candidate gave. docs/evaluation.md explains the rules, docs/schemas.md the JSON.
@@ -63,7 +64,8 @@ struct LaunchSummary {
 
 /// One call of the candidate: a workload with one set of inputs.
 struct Run {
-  std::string workload;  ///< uuid; empty for axes from the command line
+  std::string backend = "emulator";  ///< or "gpu"
+  std::string workload;              ///< uuid; empty for axes from the command line
   std::vector<std::pair<std::string, std::int64_t>> axes;
   std::uint64_t seed = 0;
   std::string distribution;
@@ -85,6 +87,7 @@ struct FamilyCount {
 };
 
 struct InstructionEvidence {
+  std::string source = "ptx";  ///< counted on the emulator; or "machine code", on a GPU
   std::vector<FamilyCount> families;
   std::uint64_t warp_instructions = 0;
   std::uint64_t tensor_core_macs = 0;   ///< multiply-adds by wgmma
@@ -147,6 +150,7 @@ struct Evaluation {
   std::vector<Finding> findings;
   std::vector<Run> runs;
   std::optional<InstructionEvidence> instructions;  ///< of the first run that executed
+  std::vector<Performance> performance;             ///< per workload; empty without a GPU
   Fidelity fidelity;
   Timings timings;
 

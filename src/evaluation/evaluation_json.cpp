@@ -65,6 +65,7 @@ Json run_json(const Run& run) {
   for (const problem::TensorComparison& output : run.outputs) outputs.push_back(problem::to_json(output));
   return Json{{"workload", run.workload.empty() ? Json(nullptr) : Json(run.workload)},
               {"axes", axes},
+              {"backend", run.backend},
               {"seed", run.seed},
               {"distribution", run.distribution},
               {"execute", to_string(run.execute)},
@@ -83,6 +84,7 @@ Json instructions_json(const InstructionEvidence& evidence) {
     families[family.family] = Json{{"warps", family.warps}, {"lanes", family.lanes}};
   }
   return Json{
+      {"source", evidence.source},
       {"families", families},
       {"warp_instructions", evidence.warp_instructions},
       {"tensor_core_macs", evidence.tensor_core_macs},
@@ -117,6 +119,8 @@ Json to_json(const Evaluation& evaluation) {
   for (const Finding& finding : evaluation.findings) findings.push_back(finding_json(finding));
   Json runs = Json::array();
   for (const Run& run : evaluation.runs) runs.push_back(run_json(run));
+  Json performance = Json::array();
+  for (const Performance& one : evaluation.performance) performance.push_back(to_json(one));
   const BackendSettings& backend = evaluation.backend;
   const Timings& t = evaluation.timings;
   Json json{{"schema", Evaluation::kSchema},
@@ -145,6 +149,7 @@ Json to_json(const Evaluation& evaluation) {
             {"compile", candidate::to_json(evaluation.compile)},
             {"runs", runs},
             {"instructions", evaluation.instructions ? instructions_json(*evaluation.instructions) : Json(nullptr)},
+            {"performance", performance},
             {"fidelity",
              {{"warp_instructions", evaluation.fidelity.warp_instructions},
               {"approximate", text_list(evaluation.fidelity.approximate)},

@@ -95,9 +95,13 @@ std::string stage_detail(const Evaluation& evaluation, StageName name) {
                           to_string(evidence.strict));
       return text;
     }
-    default:
-      return "";
+    case StageName::performance: {
+      std::string text;
+      for (const Performance& one : evaluation.performance) text += (text.empty() ? "" : "; ") + describe(one);
+      return text;
+    }
   }
+  return "";
 }
 
 std::string place_text(const Place& place) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "evaluation/device_run.h"
 #include "evaluation/findings.h"
+#include "evaluation/gpu_run.h"
 #include "evaluation/memory_need.h"
 #include "evaluation/run_judge.h"
 
@@ -115,8 +116,14 @@ class Evaluator::Judge {
     out_.stage(StageName::correctness).decisive = true;
     out_.stage(StageName::instructions).decisive = options_.require_target;
     out_.stage(StageName::performance).decisive = options_.require_speedup.has_value();
-    set(out_.stage(StageName::performance), Status::skipped, "no GPU");
+    set(out_.stage(StageName::performance), Status::skipped, uses_gpu() ? "not timed" : "no GPU");
     describe_backend();
+    // A context takes a while: it is opened while the compiler runs.
+    if (uses_gpu()) {
+      auto executor = gpu::ExecutorProcess::start(options_.gpu);
+      if (!executor) return tl::unexpected<Error>(executor.error());
+      executor_ = std::move(*executor);
+    }
 
     // The first inputs and their truth are made while the compiler runs.
     auto first_state = std::async(std::launch::async, [this] { return state_of(plan_.front()); });
@@ -125,13 +132,26 @@ class Evaluator::Judge {
     if (!artifact) return tl::unexpected<Error>(artifact.error());
     if (!state) return tl::unexpected<Error>(state.error());
     if (*artifact) {
-      const std::unique_lock device(evaluator_.device_);
-      for (std::size_t i = 0; i < plan_.size(); ++i) {
-        if (i > 0) state = state_of(plan_[i]);
-        if (!state) return tl::unexpected<Error>(state.error());
-        if (auto done = one_run(plan_[i], **artifact, **state); !done) return tl::unexpected<Error>(done.error());
-        // More inputs would say the same again.
-        if (out_.runs.back().execute != Status::passed || out_.runs.back().correctness == Status::failed) break;
+      const auto run_all = [&](auto run) -> Result<void> {
+        for (std::size_t i = 0; i < plan_.size(); ++i) {
+          if (i > 0) state = state_of(plan_[i]);
+          if (!state) return tl::unexpected<Error>(state.error());
+          if (auto done = run(plan_[i], **artifact, **state); !done) return done;
+          // More inputs would say the same again.
+          if (out_.runs.back().execute != Status::passed || out_.runs.back().correctness == Status::failed) break;
+        }
+        return {};
+      };
+      if (options_.backend != Backend::gpu) {
+        const std::unique_lock device(evaluator_.device_);
+        const auto done = run_all([this](const auto&... arguments) { return one_run(arguments...); });
+        if (!done) return tl::unexpected<Error>(done.error());
+      }
+      if (uses_gpu() && (out_.runs.empty() || may_use_gpu())) {
+        for (Planned& planned : plan_) planned.sample.reset();
+        state = state_of(plan_.front());
+        const auto done = run_all([this](const auto&... arguments) { return one_gpu_run(arguments...); });
+        if (!done) return tl::unexpected<Error>(done.error());
       }
       summarise_runs();
     }
@@ -164,6 +184,9 @@ class Evaluator::Judge {
 
   void describe_backend() {
     const Planned& first = plan_.front();
+    out_.backend.name = options_.backend == Backend::emulator ? "emulator"
+                        : options_.backend == Backend::gpu    ? "gpu"
+                                                              : "emulator and gpu";
     out_.backend.threads = options_.threads != 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
     out_.backend.completion = completion_text(options_.completion);
     out_.backend.tensor_cores = options_.exact_tensor_cores ? "exact" : "fast";
@@ -289,12 +312,7 @@ class Evaluator::Judge {
   Result<void> one_run(const Planned& planned, const candidate::Artifact& artifact, const WorkloadState& state) {
     const problem::Problem& problem = *planned.problem;
     tell(fmt::format("running {} with seed {}", problem.title(), planned.inputs.seed));
-    Run run;
-    run.workload = problem.workload.ad_hoc ? "" : problem.workload.uuid;
-    for (const problem::Axis& axis : problem.definition.axes)
-      run.axes.emplace_back(axis.name, problem.axes.at(axis.name));
-    run.seed = planned.inputs.seed;
-    run.distribution = problem::to_string(planned.inputs.distribution);
+    Run run = new_run(planned);
     out_.timings.inputs += state.inputs_seconds;
     out_.timings.truth += state.truth_seconds;
 
@@ -308,17 +326,7 @@ class Evaluator::Judge {
     out_.timings.kernels += observation->kernel_seconds;
 
     if (run.execute == Status::passed) {
-      tell("comparing with the truth");
-      const auto compare_started = Clock::now();
-      const auto times = judge_correctness(
-          *observation,
-          {problem, state.inputs, state.truth && (!run.sampled || state.truth_from_python) ? &*state.truth : nullptr,
-           state.no_truth, options_.tolerance, static_cast<int>(options_.threads)},
-          run, out_.findings);
-      if (!times) return tl::unexpected<Error>(times.error());
-      out_.timings.truth += times->truth;
-      out_.timings.compare += times->compare;
-      out_.stage(StageName::correctness).seconds += seconds_since(compare_started);
+      if (auto done = judge_numbers(planned, state, *observation, run); !done) return done;
       if (!out_.instructions) {
         Census::Demand demand;
         demand.macs = problem::required_multiply_adds(problem, state.inputs);
@@ -329,6 +337,131 @@ class Evaluator::Judge {
       }
     }
     out_.runs.push_back(std::move(run));
+    return {};
+  }
+
+  using Backend = EvaluateOptions::Backend;
+  bool uses_gpu() const { return options_.backend != Backend::emulator; }
+
+  /// What the emulator found wrong needs no GPU to be wrong.
+  bool may_use_gpu() const {
+    const bool bad = std::any_of(out_.findings.begin(), out_.findings.end(),
+                                 [](const Finding& finding) { return finding.severity == Severity::error; });
+    return !bad && out_.runs.back().execute != Status::failed && out_.runs.back().correctness != Status::failed;
+  }
+
+  Result<GpuRun::Candidate> gpu_candidate(const candidate::Artifact& artifact) const {
+    auto digest = base::sha256_file(artifact.cubin());
+    if (!digest) return tl::unexpected<Error>(digest.error());
+    return GpuRun::Candidate{artifact.library(), evaluator_.compiler_.toolchain().ffi_runtime, {std::move(*digest)}};
+  }
+
+  Result<void> one_gpu_run(const Planned& planned, const candidate::Artifact& artifact, const WorkloadState& state) {
+    const problem::Problem& problem = *planned.problem;
+    tell(fmt::format("running {} with seed {} on GPU {}", problem.title(), planned.inputs.seed, options_.gpu));
+    Run run = new_run(planned);
+    run.backend = "gpu";
+    auto candidate = gpu_candidate(artifact);
+    if (!candidate) return tl::unexpected<Error>(candidate.error());
+    GpuRunOptions gpu_options;
+    gpu_options.device = options_.gpu;
+    gpu_options.limits = options_.host;
+    gpu_options.stop = options_.stop;
+    gpu_options.cancel = options_.cancel;
+    const auto started = Clock::now();
+    auto gpu = GpuRun::start(*candidate, problem, state, planned.inputs, arguments_of(problem, state),
+                             std::move(executor_), std::move(gpu_options));
+    if (!gpu) return tl::unexpected<Error>(gpu.error());
+    auto observation = (*gpu)->call();
+    if (!observation) return tl::unexpected<Error>(observation.error());
+    judge_execution(*observation, run, out_.findings, out_.fidelity);
+    const double executed = seconds_since(started);
+    out_.stage(StageName::execute).seconds += executed;
+    out_.timings.execute += executed;
+    out_.timings.kernels += observation->kernel_seconds;
+    if (run.execute == Status::passed) {
+      if (auto done = judge_numbers(planned, state, *observation, run); !done) return done;
+      if (run.correctness == Status::passed && options_.timing && !timed(problem)) {
+        tell(fmt::format("timing {} on GPU {}", problem.title(), options_.gpu));
+        const auto timing_started = Clock::now();
+        auto timed = (*gpu)->time();
+        if (!timed) return tl::unexpected<Error>(timed.error());
+        judge_performance(*timed);
+        out_.stage(StageName::performance).seconds += seconds_since(timing_started);
+      }
+      if (!out_.instructions && run.correctness == Status::passed) {
+        tell("counting instructions");
+        const auto count_started = Clock::now();
+        Census census;
+        if (const auto counted = (*gpu)->count(artifact.cubin(), census); counted) {
+          Census::Demand demand;
+          demand.macs = problem::required_multiply_adds(problem, state.inputs);
+          demand.bytes = static_cast<double>(problem.tensor_bytes);
+          out_.instructions = census.evidence(demand);
+        } else {
+          set(out_.stage(StageName::instructions), Status::unknown, counted.error().message);
+        }
+        out_.stage(StageName::instructions).seconds += seconds_since(count_started);
+      }
+    }
+    out_.runs.push_back(std::move(run));
+    return {};
+  }
+
+  /// Once per workload, whatever the number of seeds.
+  bool timed(const problem::Problem& problem) const {
+    for (const Performance& one : out_.performance) {
+      std::vector<std::pair<std::string, std::int64_t>> axes;
+      for (const problem::Axis& axis : problem.definition.axes)
+        axes.emplace_back(axis.name, problem.axes.at(axis.name));
+      if (axes == one.axes) return true;
+    }
+    return false;
+  }
+
+  void judge_performance(GpuRun::Timed& timed) {
+    Stage& stage = out_.stage(StageName::performance);
+    if (stage.status == Status::skipped) set(stage, Status::passed);
+    for (Finding& finding : timed.failure) {
+      set(stage, Status::failed, finding.rule);
+      out_.findings.push_back(std::move(finding));
+    }
+    const auto& speedup = timed.performance.times.speedup;
+    if (options_.require_speedup && stage.status == Status::passed) {
+      if (!speedup) {
+        set(stage, Status::unknown, "no baseline");
+      } else if (speedup->value < *options_.require_speedup) {
+        set(stage, Status::failed, fmt::format("a speed-up of {} is required", *options_.require_speedup));
+      }
+    }
+    out_.performance.push_back(std::move(timed.performance));
+  }
+
+  Run new_run(const Planned& planned) const {
+    const problem::Problem& problem = *planned.problem;
+    Run run;
+    run.workload = problem.workload.ad_hoc ? "" : problem.workload.uuid;
+    for (const problem::Axis& axis : problem.definition.axes)
+      run.axes.emplace_back(axis.name, problem.axes.at(axis.name));
+    run.seed = planned.inputs.seed;
+    run.distribution = problem::to_string(planned.inputs.distribution);
+    return run;
+  }
+
+  Result<void> judge_numbers(const Planned& planned, const WorkloadState& state, const DeviceObservation& observation,
+                             Run& run) {
+    tell("comparing with the truth");
+    const auto started = Clock::now();
+    const auto times =
+        judge_correctness(observation,
+                          {*planned.problem, state.inputs,
+                           state.truth && (!run.sampled || state.truth_from_python) ? &*state.truth : nullptr,
+                           state.no_truth, options_.tolerance, static_cast<int>(options_.threads)},
+                          run, out_.findings);
+    if (!times) return tl::unexpected<Error>(times.error());
+    out_.timings.truth += times->truth;
+    out_.timings.compare += times->compare;
+    out_.stage(StageName::correctness).seconds += seconds_since(started);
     return {};
   }
 
@@ -372,6 +505,7 @@ class Evaluator::Judge {
   const std::vector<problem::Problem>& workloads_;
   const EvaluateOptions& options_;
   std::vector<Planned> plan_;
+  std::unique_ptr<gpu::ExecutorProcess> executor_;
   Evaluation out_;
 };
 

@@ -15,6 +15,7 @@
 #include "evaluation/candidate_process.h"
 #include "evaluation/evaluation.h"
 #include "evaluation/workload_state.h"
+#include "gpu/executor_process.h"
 #include "problem/dataset.h"
 
 namespace ptxbench::evaluation {
@@ -39,6 +40,14 @@ struct EvaluateOptions {
 
   problem::Tolerance tolerance = problem::Tolerance::strict;
 
+  /// Where candidates run: on the emulator; on a GPU; or first on the emulator, and then, if nothing is wrong, on a
+  /// GPU.
+  enum class Backend { emulator, gpu, both };
+  Backend backend = Backend::emulator;
+  int gpu = 0;         ///< ordinal
+  bool timing = true;  ///< on a GPU
+  gpu::StopRule stop;  ///< of timed calls
+
   bool require_target = false;            ///< the instruction stage decides
   std::optional<double> require_speedup;  ///< the performance stage decides
 
@@ -47,8 +56,8 @@ struct EvaluateOptions {
   std::function<void(std::string_view)> progress;
 };
 
-/// Judges candidates on the emulated GPU. One evaluation at a time per process, as only one emulated device can live in
-/// it; others wait. Keeps inputs and truth of recent workloads.
+/// Judges candidates, on the emulated GPU and on real ones. One evaluation at a time per process, as only one emulated
+/// device can live in it; others wait. Keeps inputs and truth of recent workloads.
 class Evaluator {
  public:
   /// Missing tools are infrastructure errors that name the remedy.

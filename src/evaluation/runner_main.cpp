@@ -2,6 +2,9 @@
 // shapes; tensors, device and verdict live in the process that started it.
 //
 //   ptxbench-runner KERNEL.so LIBTVM_FFI.so CALL_FD REPORT_FD
+//   ptxbench-runner KERNEL.so LIBTVM_FFI.so --serve FD
+//
+// The second form takes calls from a socket, one a packet, and answers each with a report, until the other end closes.
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -16,12 +19,10 @@
 #include <string_view>
 #include <vector>
 
-#include "evaluation/call_protocol.h"
+#include "candidate/call_protocol.h"
 
-namespace ptxbench::evaluation {
+namespace ptxbench::candidate {
 namespace {
-
-namespace abi = candidate::abi;
 
 class Reporter {
  public:
@@ -30,6 +31,13 @@ class Reporter {
   void begin(RunnerStep step) {
     step_ = step;
     send(RunnerOutcome::pending, 0, "", "", "");
+  }
+
+  /// A call of several is done.
+  void finish_call() {
+    step_ = RunnerStep::done;
+    send(RunnerOutcome::finished, 0, "", "", "");
+    std::fflush(nullptr);
   }
 
   [[noreturn]] void end(RunnerOutcome outcome, int code = 0, std::string_view message = {}, std::string_view kind = {},
@@ -137,36 +145,50 @@ std::string loader_error() {
   return text == nullptr ? "unknown error of the dynamic loader" : text;
 }
 
-[[noreturn]] void run(const char* kernel_path, const char* ffi_path, const Call& call, Reporter& reporter) {
-  reporter.begin(RunnerStep::loading);
+/// The candidate's library and what a call of it needs.
+struct Candidate {
+  abi::SetStreamFunction set_stream = nullptr;
+  abi::MoveErrorFunction move_error = nullptr;
+  int (*synchronize)() = nullptr;
+  const char* (*error_text)(int) = nullptr;
+  abi::EntryFunction entry = nullptr;
+};
+
+Candidate load(const char* kernel_path, const char* ffi_path, Reporter& reporter) {
   void* ffi = ::dlopen(ffi_path, RTLD_NOW | RTLD_GLOBAL);
   if (ffi == nullptr) reporter.end(RunnerOutcome::internal, 0, loader_error());
   void* cuda = ::dlopen("libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
   if (cuda == nullptr) reporter.end(RunnerOutcome::internal, 0, loader_error());
-  const auto set_stream = symbol<abi::SetStreamFunction>(ffi, abi::kSetStreamSymbol);
-  const auto move_error = symbol<abi::MoveErrorFunction>(ffi, abi::kMoveErrorSymbol);
-  const auto synchronize = symbol<int (*)()>(cuda, "cudaDeviceSynchronize");
-  const auto error_text = symbol<const char* (*)(int)>(cuda, "cudaGetErrorString");
-  if (set_stream == nullptr || move_error == nullptr || synchronize == nullptr || error_text == nullptr) {
+  Candidate out;
+  out.set_stream = symbol<abi::SetStreamFunction>(ffi, abi::kSetStreamSymbol);
+  out.move_error = symbol<abi::MoveErrorFunction>(ffi, abi::kMoveErrorSymbol);
+  out.synchronize = symbol<int (*)()>(cuda, "cudaDeviceSynchronize");
+  out.error_text = symbol<const char* (*)(int)>(cuda, "cudaGetErrorString");
+  if (out.set_stream == nullptr || out.move_error == nullptr || out.synchronize == nullptr ||
+      out.error_text == nullptr) {
     reporter.end(RunnerOutcome::internal, 0, loader_error());
   }
   void* kernel = ::dlopen(kernel_path, RTLD_NOW | RTLD_LOCAL);
   if (kernel == nullptr) reporter.end(RunnerOutcome::load_failed, 0, loader_error());
-  const auto entry = symbol<abi::EntryFunction>(kernel, abi::kEntrySymbol);
-  if (entry == nullptr) reporter.end(RunnerOutcome::no_entry, 0, loader_error());
-
+  out.entry = symbol<abi::EntryFunction>(kernel, abi::kEntrySymbol);
+  if (out.entry == nullptr) reporter.end(RunnerOutcome::no_entry, 0, loader_error());
   // A caller that owns device tensors has initialised CUDA already.
-  if (const int code = synchronize(); code != 0) reporter.end(RunnerOutcome::internal, code, "cannot reach the device");
+  if (const int code = out.synchronize(); code != 0)
+    reporter.end(RunnerOutcome::internal, code, "cannot reach the device");
+  return out;
+}
 
+/// Returns when the call and all work on the device are done; ends the process where that fails.
+void make_call(const Candidate& candidate, const Call& call, Reporter& reporter) {
   const Arguments arguments(call);
-  set_stream(static_cast<std::int32_t>(abi::DeviceType::cuda), 0, nullptr, nullptr);
+  candidate.set_stream(static_cast<std::int32_t>(abi::DeviceType::cuda), 0, nullptr, nullptr);
   reporter.begin(RunnerStep::calling);
   abi::Any result;
   const int status =
-      entry(nullptr, arguments.values.data(), static_cast<std::int32_t>(arguments.values.size()), &result);
+      candidate.entry(nullptr, arguments.values.data(), static_cast<std::int32_t>(arguments.values.size()), &result);
   if (status != 0) {
     void* raised = nullptr;
-    move_error(&raised);
+    candidate.move_error(&raised);
     if (raised == nullptr) {
       reporter.end(RunnerOutcome::threw, status, "the function returned an error without saying which", "Error");
     }
@@ -174,29 +196,47 @@ std::string loader_error() {
     reporter.end(RunnerOutcome::threw, status, view(error->message), view(error->kind), view(error->backtrace));
   }
   reporter.begin(RunnerStep::synchronizing);
-  if (const int code = synchronize(); code != 0) {
-    const char* text = error_text(code);
+  if (const int code = candidate.synchronize(); code != 0) {
+    const char* text = candidate.error_text(code);
     reporter.end(RunnerOutcome::cuda_error, code, text == nullptr ? "" : text);
   }
-  reporter.begin(RunnerStep::done);
-  reporter.end(RunnerOutcome::finished);
+}
+
+/// Calls come one a packet.
+[[noreturn]] void serve(const Candidate& candidate, int fd, Reporter& reporter) {
+  static Call call;
+  while (true) {
+    const ssize_t got = ::read(fd, &call, sizeof call);
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) ::_exit(0);
+    if (got != sizeof call || call.magic != kCallMagic || call.argument_count > kMaxArguments)
+      reporter.end(RunnerOutcome::internal, 0, "the call's description is damaged");
+    make_call(candidate, call, reporter);
+    reporter.finish_call();
+  }
 }
 
 }  // namespace
-}  // namespace ptxbench::evaluation
+}  // namespace ptxbench::candidate
 
 int main(int argc, char** argv) {
-  namespace evaluation = ptxbench::evaluation;
+  namespace candidate = ptxbench::candidate;
   if (argc != 5) {
     std::fputs("ptxbench-runner: started by ptxbench, not by hand: KERNEL.so LIBTVM_FFI.so CALL_FD REPORT_FD\n",
                stderr);
     return 2;
   }
-  evaluation::Reporter reporter(std::atoi(argv[4]));
-  static evaluation::Call call;
-  if (!evaluation::read_call(std::atoi(argv[3]), call)) {
-    reporter.begin(evaluation::RunnerStep::loading);
-    reporter.end(evaluation::RunnerOutcome::internal, 0, "the call's description is damaged");
+  candidate::Reporter reporter(std::atoi(argv[4]));
+  const bool serves = std::string_view(argv[3]) == "--serve";
+  static candidate::Call call;
+  if (!serves && !candidate::read_call(std::atoi(argv[3]), call)) {
+    reporter.begin(candidate::RunnerStep::loading);
+    reporter.end(candidate::RunnerOutcome::internal, 0, "the call's description is damaged");
   }
-  evaluation::run(argv[1], argv[2], call, reporter);
+  reporter.begin(candidate::RunnerStep::loading);
+  const candidate::Candidate loaded = candidate::load(argv[1], argv[2], reporter);
+  if (serves) candidate::serve(loaded, std::atoi(argv[4]), reporter);
+  candidate::make_call(loaded, call, reporter);
+  reporter.begin(candidate::RunnerStep::done);
+  reporter.end(candidate::RunnerOutcome::finished);
 }

@@ -144,8 +144,8 @@ void Dispatcher::work(const std::stop_token& stop, Slot& slot) {
     }
     const auto entry = next(stop, slot);
     if (!entry) continue;
-    run(*entry, slot, *worker);
-    if (!worker->is_alive()) worker.reset();
+    // One whose GPU is lost would fail unit after unit: it comes back only if it passes the probe.
+    if (!run(*entry, slot, *worker)) worker.reset();
   }
 }
 
@@ -167,7 +167,7 @@ std::optional<Scheduler::Entry> Dispatcher::next(const std::stop_token& stop, Sl
   return entry;
 }
 
-void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& worker) {
+bool Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& worker) {
   Json request;
   WorkerProcess::Limits limits;
   limits.total = options_.unit_limit;
@@ -177,7 +177,7 @@ void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& w
   {
     const std::lock_guard lock(mutex_);
     const auto found = live_.find(entry.task);
-    if (found == live_.end()) return;
+    if (found == live_.end()) return true;
     live = &found->second;  // stays: a task with a running unit is not final
     unit = &live->task.units.at(static_cast<std::size_t>(entry.unit));
     set_state(*live, *unit, UnitState::running);
@@ -225,13 +225,18 @@ void Dispatcher::run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& w
                                {"attempt", unit->attempts},
                                {"seconds", seconds},
                                {"detail", answer.detail}});
-  if (outcome != WorkerProcess::Outcome::answered) {
+  const bool answered = outcome == WorkerProcess::Outcome::answered;
+  const Json* error = answered ? base::optional_member(answer.json, "error") : nullptr;
+  const bool trusted = answered && (error == nullptr || error->value("kind", "") == "input");
+  if (!trusted) {
     slot.healthy = false;
-    metrics_.add("ptxbench_worker_restarts_total", {{"reason", std::string(outcome_name(outcome))}});
+    metrics_.add("ptxbench_worker_restarts_total",
+                 {{"reason", answered ? "error" : std::string(outcome_name(outcome))}});
   }
   settle(*live, *unit, std::move(answer));
   save(*live);
   finish_if_done(entry.task);
+  return trusted;
 }
 
 // --- the book; all with the lock held

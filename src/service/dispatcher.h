@@ -98,7 +98,8 @@ class Dispatcher {
   Result<std::unique_ptr<WorkerProcess>> launch(const WorkerLane& lane) const;
   void work(const std::stop_token& stop, Slot& slot);
   std::optional<Scheduler::Entry> next(const std::stop_token& stop, Slot& slot);
-  void run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& worker);
+  /// False when the worker, or what it works with, is not to be trusted any more.
+  bool run(const Scheduler::Entry& entry, Slot& slot, WorkerProcess& worker);
 
   // With the lock held:
   static void set_state(LiveTask& live, Unit& unit, UnitState state);

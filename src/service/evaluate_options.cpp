@@ -11,9 +11,9 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::string_view, 12> kMembers{"seed",         "seeds",        "threads", "completion",
-                                                    "tensor_cores", "tolerance",    "full",    "sample_clusters",
-                                                    "budget",       "host_seconds", "require", "target"};
+constexpr std::array<std::string_view, 13> kMembers{
+    "seed",   "seeds",        "threads", "completion", "tensor_cores", "tolerance", "full", "sample_clusters",
+    "budget", "host_seconds", "require", "target",     "timing"};
 constexpr double kMostHostSeconds = 86400;
 constexpr unsigned kMostSeeds = 1000;
 
@@ -77,6 +77,9 @@ Result<void> parse_numbers(const Json& json, std::string_view path, evaluation::
   if (options.full && options.sample_clusters) {
     return input_error("{}: 'full' and 'sample_clusters' exclude each other", path);
   }
+  const auto timing = base::optional_field<bool>(json, "timing", path);
+  if (!timing) return tl::unexpected<Error>(timing.error());
+  options.timing = timing->value_or(true);
   const auto host = base::optional_field<double>(json, "host_seconds", path);
   if (!host) return tl::unexpected<Error>(host.error());
   if (*host) {

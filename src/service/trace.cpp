@@ -74,18 +74,6 @@ std::string status_of(const Json& evaluation) {
   return "RUNTIME_ERROR";  // a finding stands, or something decisive is unknown; the log says which
 }
 
-/// The same for every request: where and with what it ran.
-Json environment_of(const Json& evaluation) {
-  const std::string backend = evaluation.at("backend").value("name", "emulator");
-  Json libs = Json::object();
-  const Json* compile = base::optional_member(evaluation, "compile");
-  const std::string compiler = compile == nullptr ? "" : compile->value("compiler", "");
-  if (const std::size_t space = compiler.find(' '); space != std::string::npos)
-    libs["cuda"] = compiler.substr(space + 1);
-  return Json{{"hardware", fmt::format("PTXBench {} ({})", backend, evaluation.value("target", "sm_90a"))},
-              {"libs", libs}};
-}
-
 std::string time_text(double unix_seconds) {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm utc{};
@@ -94,17 +82,41 @@ std::string time_text(double unix_seconds) {
                      utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-/// Not measured is null, never 0.
+/// What was measured on a GPU; null when nothing was.
+const Json* measured(const Json& evaluation) {
+  const Json* list = base::optional_member(evaluation, "performance");
+  return list != nullptr && list->is_array() && !list->empty() && list->front().is_object() ? &list->front() : nullptr;
+}
+
+/// The median of a measured quantity. Not measured is null, never 0.
+Json median_of(const Json* object, std::string_view key) {
+  const Json* median = object != nullptr && object->is_object() ? base::optional_member(*object, key) : nullptr;
+  const Json* value = median != nullptr && median->is_object() ? base::optional_member(*median, "value") : nullptr;
+  return value != nullptr && value->is_number() ? *value : Json(nullptr);
+}
+
 Json performance_of(const Json& evaluation) {
-  Json performance{{"latency_ms", nullptr}, {"reference_latency_ms", nullptr}, {"speedup_factor", nullptr}};
-  const Json* measured = base::optional_member(evaluation, "performance");
-  if (measured != nullptr && measured->is_object()) {
-    for (auto& [key, value] : performance.items()) {
-      if (const Json* found = base::optional_member(*measured, key); found != nullptr && found->is_number())
-        value = *found;
-    }
+  const Json* performance = measured(evaluation);
+  const Json* baseline = performance == nullptr ? nullptr : base::optional_member(*performance, "baseline");
+  return Json{{"latency_ms", median_of(performance, "latency_ms")},
+              {"reference_latency_ms", median_of(baseline, "latency_ms")},
+              {"speedup_factor", median_of(performance, "speedup")}};
+}
+
+/// The same for every request: where and with what it ran.
+Json environment_of(const Json& evaluation) {
+  std::string hardware = fmt::format("PTXBench {} ({})", evaluation.at("backend").value("name", "emulator"),
+                                     evaluation.value("target", "sm_90a"));
+  if (const Json* performance = measured(evaluation); performance != nullptr) {
+    const Json* device = base::optional_member(*performance, "device");
+    if (device != nullptr && device->is_object()) hardware = device->value("name", hardware);
   }
-  return performance;
+  Json libs = Json::object();
+  const Json* compile = base::optional_member(evaluation, "compile");
+  const std::string compiler = compile == nullptr ? "" : compile->value("compiler", "");
+  if (const std::size_t space = compiler.find(' '); space != std::string::npos)
+    libs["cuda"] = compiler.substr(space + 1);
+  return Json{{"hardware", hardware}, {"libs", libs}};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "check/check_report.h"
 #include "evaluation/candidate_check.h"
 #include "evaluation/evaluation_text.h"
+#include "gpu/executor_process.h"
 #include "service/evaluate_options.h"
 
 namespace ptxbench::service {
@@ -19,6 +20,7 @@ namespace {
 
 using base::Json;
 
+constexpr std::uint64_t kMostGpus = 1024;
 constexpr std::size_t kMaxRequestBytes = std::size_t{256} << 20;
 
 Result<void> write_all(int fd, std::string_view text) {
@@ -45,13 +47,23 @@ Result<std::vector<std::string>> texts(const Json& json, std::string_view key) {
 }
 
 /// The one place that knows which backends there are.
-Result<void> apply_backend(const Json& request, evaluation::EvaluateOptions& /*options*/) {
+Result<void> apply_backend(const Json& request, evaluation::EvaluateOptions& options) {
   const std::string backend = request.value("backend", "emulator");
-  if (backend == "emulator" || backend == "auto") return {};
-  if (backend == "gpu") {
-    return infrastructure_error("device {}: this build has no GPU backend", request.value("device", "cuda:0"));
-  }
-  return input_error("request.backend: emulator or gpu, not '{}'", backend);
+  if (backend == "emulator") return {};
+  if (backend != "gpu") return input_error("request.backend: emulator or gpu, not '{}'", backend);
+  const std::string device = request.value("device", "cuda:0");
+  const auto ordinal = device.starts_with("cuda:") ? base::parse_u64(device.substr(5)) : std::nullopt;
+  if (!ordinal || *ordinal > kMostGpus) return input_error("request.device: cuda:N, not '{}'", device);
+  options.backend = evaluation::EvaluateOptions::Backend::gpu;
+  options.gpu = static_cast<int>(*ordinal);
+  return {};
+}
+
+/// Opens the GPU as an evaluation would.
+Result<void> probe_gpu(int ordinal) {
+  auto executor = gpu::ExecutorProcess::start(ordinal);
+  if (!executor) return tl::unexpected<Error>(executor.error());
+  return (*executor)->await_ready();
 }
 
 Result<evaluation::EvaluateOptions> options_of(const Json& request) {
@@ -192,6 +204,9 @@ Result<Json> WorkerLoop::probe(const Json& request) {
   evaluation::EvaluateOptions options;
   if (auto applied = apply_backend(request, options); !applied) return tl::unexpected<Error>(applied.error());
   if (const auto judge = evaluator(); !judge) return tl::unexpected<Error>(judge.error());
+  if (options.backend == evaluation::EvaluateOptions::Backend::gpu) {
+    if (auto opened = probe_gpu(options.gpu); !opened) return tl::unexpected<Error>(opened.error());
+  }
   return Json{{"ready", true}};
 }
 

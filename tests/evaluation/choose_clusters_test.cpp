@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "evaluation/guarded_backend.h"
+#include "evaluation/choose_clusters.h"
 
 namespace ptxbench::evaluation {
 namespace {

@@ -71,6 +71,23 @@ TEST(Trace, WhatWasNotMeasuredIsNull) {
   EXPECT_TRUE(trace_evaluation(nan, {}).at("correctness").at("max_absolute_error").is_null());
 }
 
+TEST(Trace, WhatWasMeasuredIsThere) {
+  Json timed = answer("passed", "passed", "passed", "passed");
+  timed["evaluation"]["performance"] =
+      Json::array({{{"latency_ms", {{"value", 0.5}}},
+                    {"baseline", {{"name", "cuBLASLt"}, {"latency_ms", {{"value", 0.4}}}}},
+                    {"speedup", {{"value", 0.8}}},
+                    {"device", {{"name", "NVIDIA H200"}}}}});
+  const Json evaluation = trace_evaluation(timed, {});
+  EXPECT_EQ(evaluation.at("performance"),
+            (Json{{"latency_ms", 0.5}, {"reference_latency_ms", 0.4}, {"speedup_factor", 0.8}}));
+  EXPECT_EQ(evaluation.at("environment").at("hardware"), "NVIDIA H200");
+  timed["evaluation"]["performance"][0]["baseline"] = nullptr;
+  timed["evaluation"]["performance"][0]["speedup"] = nullptr;
+  EXPECT_TRUE(trace_evaluation(timed, {}).at("performance").at("speedup_factor").is_null());
+  EXPECT_EQ(trace_evaluation(timed, {}).at("performance").at("latency_ms"), 0.5);
+}
+
 TEST(Trace, TolerancesOnlyTighten) {
   const Json passed = answer("passed", "passed", "passed", "passed");  // off by 0.002, relatively by 0.5
   EXPECT_EQ(status(passed, {1e9, 1e9}), "PASSED");

@@ -1,12 +1,10 @@
-#include "evaluation/guarded_backend.h"
+#include "cuda_shim/guarded_backend.h"
 
 #include <algorithm>
-#include <random>
-#include <set>
 
 #include "base/text.h"
 
-namespace ptxbench::evaluation {
+namespace ptxbench::cuda_shim {
 namespace {
 
 /// cudaErrorLaunchTimeout
@@ -18,11 +16,9 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-GuardedBackend::GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits)
-    : device_(cuda_shim::make_emulator_backend(device)),
-      tensors_(std::move(tensors)),
-      adjust_(std::move(adjust)),
-      limits_(limits) {}
+GuardedBackend::GuardedBackend(std::unique_ptr<DeviceBackend> device, std::vector<TensorRange> tensors, Adjust adjust,
+                               Limits limits)
+    : device_(std::move(device)), tensors_(std::move(tensors)), adjust_(std::move(adjust)), limits_(limits) {}
 
 GuardedBackend::Observed GuardedBackend::observed() const {
   const std::lock_guard lock(mutex_);
@@ -35,11 +31,19 @@ bool GuardedBackend::idle_since(std::chrono::steady_clock::time_point& since) co
   return !running_;
 }
 
-const TensorRange* GuardedBackend::touched(uint64_t address, uint64_t bytes) const {
+void GuardedBackend::guard(std::vector<TensorRange> tensors) {
+  const std::lock_guard lock(mutex_);
+  tensors_ = std::move(tensors);
+  observed_ = {};
+  instructions_ = 0;
+}
+
+std::optional<TensorRange> GuardedBackend::touched(uint64_t address, uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
   for (const TensorRange& tensor : tensors_) {
-    if (address < tensor.address + tensor.bytes && tensor.address < address + bytes) return &tensor;
+    if (address < tensor.address + tensor.bytes && tensor.address < address + bytes) return tensor;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Result<void> GuardedBackend::refuse(const TensorRange& tensor) {
@@ -115,7 +119,7 @@ tl::expected<emulator::LaunchReport, emulator::LaunchError> GuardedBackend::laun
 }
 
 Result<void> GuardedBackend::write(uint64_t address, std::span<const std::byte> bytes) {
-  if (const TensorRange* tensor = touched(address, bytes.size())) return refuse(*tensor);
+  if (const auto tensor = touched(address, bytes.size())) return refuse(*tensor);
   {
     const std::lock_guard lock(mutex_);
     observed_.host_bytes += bytes.size();
@@ -128,10 +132,10 @@ Result<void> GuardedBackend::read(uint64_t address, std::span<std::byte> bytes) 
 }
 
 Result<void> GuardedBackend::copy(uint64_t destination, uint64_t source, uint64_t bytes) {
-  const TensorRange* tensor = touched(destination, bytes);
-  const bool from_host = source >= emulator::kHostSharedBase;
+  const auto tensor = touched(destination, bytes);
+  const bool from_host = is_host_shared(source);
   // Device-side copies into outputs are a legitimate last step; into inputs they are not.
-  if (tensor != nullptr && (from_host || !tensor->output)) return refuse(*tensor);
+  if (tensor && (from_host || !tensor->output)) return refuse(*tensor);
   if (from_host) {
     const std::lock_guard lock(mutex_);
     observed_.host_bytes += bytes;
@@ -140,7 +144,7 @@ Result<void> GuardedBackend::copy(uint64_t destination, uint64_t source, uint64_
 }
 
 Result<void> GuardedBackend::fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count) {
-  if (const TensorRange* tensor = touched(address, count * value_bytes)) {
+  if (const auto tensor = touched(address, count * value_bytes)) {
     if (!tensor->output) return refuse(*tensor);
     const std::lock_guard lock(mutex_);
     add_once(observed_.filled, tensor->name);
@@ -148,30 +152,13 @@ Result<void> GuardedBackend::fill(uint64_t address, uint32_t value, unsigned val
   return device_->fill(address, value, value_bytes, count);
 }
 
-std::vector<std::uint32_t> choose_clusters(const std::uint32_t (&clusters)[3], unsigned count, std::uint64_t seed) {
-  const std::uint64_t total = std::uint64_t{clusters[0]} * clusters[1] * clusters[2];
-  std::set<std::uint32_t> chosen;
-  if (total == 0) return {};
-  for (unsigned corner = 0; corner < 8; ++corner) {
-    const std::uint64_t x = (corner & 1) != 0 ? clusters[0] - 1 : 0;
-    const std::uint64_t y = (corner & 2) != 0 ? clusters[1] - 1 : 0;
-    const std::uint64_t z = (corner & 4) != 0 ? clusters[2] - 1 : 0;
-    chosen.insert(static_cast<std::uint32_t>((z * clusters[1] + y) * clusters[0] + x));
-  }
-  const std::uint64_t wanted = std::min<std::uint64_t>(total, chosen.size() + count);
-  std::mt19937_64 random(seed);
-  std::uniform_int_distribution<std::uint64_t> any(0, total - 1);
-  if (wanted * 2 > total) {
-    std::vector<std::uint32_t> rest;
-    for (std::uint64_t i = 0; i < total; ++i) {
-      if (!chosen.contains(static_cast<std::uint32_t>(i))) rest.push_back(static_cast<std::uint32_t>(i));
-    }
-    std::shuffle(rest.begin(), rest.end(), random);
-    for (std::size_t i = 0; chosen.size() < wanted; ++i) chosen.insert(rest[i]);
-  } else {
-    while (chosen.size() < wanted) chosen.insert(static_cast<std::uint32_t>(any(random)));
-  }
-  return {chosen.begin(), chosen.end()};
+bool GuardedBackend::is_host_shared(uint64_t address) const { return device_->is_host_shared(address); }
+bool GuardedBackend::shares_symbols() const { return device_->shares_symbols(); }
+void GuardedBackend::synchronize() { device_->synchronize(); }
+void GuardedBackend::observe(const emulator::StreamCopyEvent& event) { device_->observe(event); }
+bool GuardedBackend::wants_machine_code() const { return device_->wants_machine_code(); }
+Result<emulator::ModuleId> GuardedBackend::load_machine_code(std::string_view cubin, std::string name) {
+  return device_->load_machine_code(cubin, std::move(name));
 }
 
-}  // namespace ptxbench::evaluation
+}  // namespace ptxbench::cuda_shim

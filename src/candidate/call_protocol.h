@@ -7,7 +7,7 @@
 /// What the evaluator tells the runner (one call of the candidate's function) and what it hears back. Both are
 /// fixed-size and binary. The call lies in a sealed memory file; reports come through a pipe whose other end the
 /// candidate can also write to, so a report explains a failure but never makes a candidate pass.
-namespace ptxbench::evaluation {
+namespace ptxbench::candidate {
 
 inline constexpr std::uint32_t kCallMagic = 0x4c4c4143;    // "CALL"
 inline constexpr std::uint32_t kReportMagic = 0x54505252;  // "RRPT"
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kMaxDimensions = 8;
 struct CallArgument {
   enum class Kind : std::uint32_t { tensor, integer, floating, boolean };
   Kind kind = Kind::tensor;
-  candidate::abi::Dtype dtype;
+  abi::Dtype dtype;
   std::int32_t dimensions = 0;
   std::uint32_t unused = 0;
   std::int64_t shape[kMaxDimensions]{};
@@ -58,4 +58,4 @@ struct RunnerReport {
 inline constexpr unsigned kMaxReports = 6;
 static_assert(sizeof(RunnerReport) * kMaxReports < 65536);
 
-}  // namespace ptxbench::evaluation
+}  // namespace ptxbench::candidate

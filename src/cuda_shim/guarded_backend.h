@@ -6,13 +6,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cuda_shim/device_backend.h"
-#include "emulator/device.h"
 
-namespace ptxbench::evaluation {
+namespace ptxbench::cuda_shim {
 
 /// A range of device memory that holds a tensor of the problem.
 struct TensorRange {
@@ -21,9 +21,9 @@ struct TensorRange {
   bool output = false;
 };
 
-/// The emulated device as a candidate may use it. On the way through: host copies into the problem's tensors are
-/// refused, launches are cut down to a sample, and what happens is counted.
-class GuardedBackend final : public cuda_shim::DeviceBackend {
+/// A device as a candidate may use it. On the way through: host copies into the problem's tensors are refused, launches
+/// can be changed (cut down to a sample), and what happens is counted.
+class GuardedBackend final : public DeviceBackend {
  public:
   /// May change a launch before it runs. Called in the executing thread.
   using Adjust = std::function<void(emulator::LaunchRequest&)>;
@@ -33,7 +33,9 @@ class GuardedBackend final : public cuda_shim::DeviceBackend {
     std::uint64_t launches = 10'000;
     std::uint64_t instructions = ~0ull;  ///< warp instructions of all launches together
   };
-  GuardedBackend(emulator::Device& device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits);
+  GuardedBackend(std::unique_ptr<DeviceBackend> device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits);
+  /// From now on these are the problem's tensors, and counting starts again.
+  void guard(std::vector<TensorRange> tensors);
 
   struct Observed {
     std::uint64_t launches = 0;
@@ -55,6 +57,8 @@ class GuardedBackend final : public cuda_shim::DeviceBackend {
   uint64_t used_bytes() const override;
   uint64_t total_bytes() const override;
   Result<emulator::ModuleId> load_ptx(std::string_view text, std::string name) override;
+  bool wants_machine_code() const override;
+  Result<emulator::ModuleId> load_machine_code(std::string_view cubin, std::string name) override;
   Result<void> unload(emulator::ModuleId module) override;
   Result<emulator::FunctionId> find_kernel(emulator::ModuleId module, std::string_view name) const override;
   Result<emulator::FunctionAttributes> attributes(emulator::FunctionId function) const override;
@@ -66,12 +70,16 @@ class GuardedBackend final : public cuda_shim::DeviceBackend {
   Result<void> read(uint64_t address, std::span<std::byte> bytes) const override;
   Result<void> copy(uint64_t destination, uint64_t source, uint64_t bytes) override;
   Result<void> fill(uint64_t address, uint32_t value, unsigned value_bytes, uint64_t count) override;
+  bool is_host_shared(uint64_t address) const override;
+  bool shares_symbols() const override;
+  void synchronize() override;
+  void observe(const emulator::StreamCopyEvent& event) override;
 
  private:
-  const TensorRange* touched(uint64_t address, uint64_t bytes) const;
+  std::optional<TensorRange> touched(uint64_t address, uint64_t bytes) const;
   Result<void> refuse(const TensorRange& tensor);
 
-  std::unique_ptr<cuda_shim::DeviceBackend> device_;
+  std::unique_ptr<DeviceBackend> device_;
   std::vector<TensorRange> tensors_;
   Adjust adjust_;
   mutable std::mutex mutex_;
@@ -82,8 +90,4 @@ class GuardedBackend final : public cuda_shim::DeviceBackend {
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
 };
 
-/// Cluster indices to run of a grid of `clusters[0] x clusters[1] x clusters[2]` (x fastest): the corners of the grid,
-/// and `count` others chosen by `seed`. All of them if there are no more than that; sorted.
-std::vector<std::uint32_t> choose_clusters(const std::uint32_t (&clusters)[3], unsigned count, std::uint64_t seed);
-
-}  // namespace ptxbench::evaluation
+}  // namespace ptxbench::cuda_shim

@@ -1,0 +1,537 @@
+#include "evaluation/gpu_run.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <sstream>
+
+#include "base/text.h"
+#include "candidate/machine_code.h"
+#include "gpu/reports.h"
+#include "problem/attention.h"
+#include "problem/comparison.h"
+#include "problem/gemm.h"
+#include "problem/reference.h"
+
+namespace ptxbench::evaluation {
+namespace {
+
+using base::Json;
+
+constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
+constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
+constexpr std::size_t kMostSets = 8;
+constexpr std::size_t kBatch = 12;  ///< timed calls between two looks at the statistics
+
+std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+/// The poison of an output, repeated to 8 bytes.
+std::uint64_t poison_word(problem::Dtype dtype) {
+  auto tensor = problem::Tensor::create("", dtype, {16});
+  if (!tensor) return 0;
+  problem::fill_poison(*tensor);
+  std::uint64_t word = 0;
+  std::memcpy(&word, tensor->data(), std::min<std::uint64_t>(sizeof word, tensor->bytes()));
+  return word;
+}
+
+std::string hex(const void* data, std::size_t bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes; ++i) out += fmt::format("{:02x}", static_cast<const unsigned char*>(data)[i]);
+  return out;
+}
+
+Json gemm_baseline(const problem::Problem& problem, const problem::GemmRoles& roles) {
+  const problem::TensorSpec &a = problem.definition.inputs[roles.a], &b = problem.definition.inputs[roles.b];
+  const problem::TensorSpec& c = problem.definition.outputs[roles.c];
+  if (a.dtype != b.dtype || a.dtype != c.dtype) return nullptr;
+  return Json{{"kind", "gemm"},
+              {"m", problem.axes.at(roles.m)},
+              {"n", problem.axes.at(roles.n)},
+              {"k", problem.axes.at(roles.k)},
+              {"dtype", problem::to_string(a.dtype)},
+              {"a", roles.a},
+              {"b", roles.b},
+              {"c", roles.c}};
+}
+
+Json attention_baseline(const problem::Problem& problem, const problem::AttentionRoles& roles) {
+  if (roles.descales) return nullptr;
+  return Json{{"kind", "attention"},
+              {"batch", problem.axes.at(roles.batch)},
+              {"heads", problem.axes.at(roles.heads)},
+              {"sequence", problem.axes.at(roles.sequence)},
+              {"depth", problem.axes.at(roles.depth)},
+              {"causal", roles.causal},
+              {"backward", roles.backward},
+              {"dtype", problem::to_string(problem.definition.inputs[roles.q].dtype)},
+              {"q", roles.q},
+              {"k", roles.k},
+              {"v", roles.v},
+              {"o", roles.o},
+              {"lse", roles.lse},
+              {"do", roles.d_o},
+              {"dq", roles.dq},
+              {"dk", roles.dk},
+              {"dv", roles.dv}};
+}
+
+/// What the executor is to time beside the candidate (gpu/baseline.h); null where no library is known to do the same.
+Json baseline_for(const problem::Problem& problem) {
+  if (const auto roles = problem::gemm_roles(problem.definition)) return gemm_baseline(problem, *roles);
+  if (const auto roles = problem::attention_roles(problem.definition)) return attention_baseline(problem, *roles);
+  return nullptr;
+}
+
+/// Highest rate of dense multiply-adds of an H100's or H200's tensor cores: 2048 a clock and multiprocessor with 16-bit
+/// operands, twice that with 8-bit ones, a quarter... for others the 16-bit rate, which is then no tight floor.
+gpu::Floor floor_of(const problem::Problem& problem, const std::vector<problem::Tensor>& inputs, const Json& device) {
+  gpu::Floor floor;
+  double input_bytes = 0, output_bytes = 0, narrowest = 16;
+  for (const problem::Tensor& tensor : inputs) {
+    input_bytes += static_cast<double>(tensor.bytes());
+    narrowest = std::min(narrowest, static_cast<double>(problem::bits_of(tensor.dtype)));
+  }
+  for (std::size_t i = 0; i < problem.output_shapes.size(); ++i) {
+    const auto count = problem::element_count(problem.output_shapes[i]);
+    if (count) output_bytes += static_cast<double>(problem::bytes_of(problem.definition.outputs[i].dtype, *count));
+  }
+  // What is written last may still lie in the cache when the call ends; an input that no result needs need not be read,
+  // but each of ours is needed.
+  floor.bytes = input_bytes + std::max(0.0, output_bytes - device.value("l2_bytes", 0.0));
+  floor.multiply_adds = problem::required_multiply_adds(problem, inputs).value_or(0);
+  floor.memory_bytes_per_second = device.value("memory_bytes_per_second", 0.0);
+  const double rate = narrowest < 16 ? 4096 : 2048;
+  floor.multiply_adds_per_second = rate * device.value("multiprocessors", 0) * device.value("sm_clock_hz", 0.0);
+  return floor;
+}
+
+std::uint64_t secret() {
+  static std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+/// Ranges widen, names of slow-downs join.
+void add_clocks(Json& clocks, const Json& more) {
+  for (const auto& [name, value] : more.items()) {
+    if (!clocks.contains(name)) {
+      clocks[name] = value;
+    } else if (name == "slowdowns") {
+      for (const Json& one : value) {
+        if (std::find(clocks[name].begin(), clocks[name].end(), one) == clocks[name].end()) clocks[name].push_back(one);
+      }
+    } else {
+      clocks[name][0] = std::min(clocks[name][0].get<double>(), value[0].get<double>());
+      clocks[name][1] = std::max(clocks[name][1].get<double>(), value[1].get<double>());
+    }
+  }
+}
+
+Finding timed_finding(std::string rule, std::string message, std::string remedy) {
+  Finding finding;
+  finding.rule = std::move(rule);
+  finding.stage = StageName::performance;
+  finding.message = std::move(message);
+  finding.remedy = std::move(remedy);
+  return finding;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GpuRun>> GpuRun::start(const Candidate& candidate, const problem::Problem& problem,
+                                              const WorkloadState& state, const problem::InputOptions& inputs,
+                                              const std::vector<DeviceArgument>& arguments,
+                                              std::unique_ptr<gpu::ExecutorProcess> executor, GpuRunOptions options) {
+  std::unique_ptr<GpuRun> out(new GpuRun(problem, state, inputs, std::move(options)));
+  if (executor == nullptr) {
+    auto started = gpu::ExecutorProcess::start(out->options_.device);
+    if (!started) return tl::unexpected<Error>(started.error());
+    executor = std::move(*started);
+  }
+  out->executor_ = std::move(executor);
+  if (auto done = out->prepare(candidate, arguments); !done) return tl::unexpected<Error>(done.error());
+  return out;
+}
+
+GpuRun::~GpuRun() {
+  stop_runner_.request_stop();
+  if (runner_.joinable()) runner_.join();
+}
+
+std::chrono::milliseconds GpuRun::patience() const {
+  return options_.limits.idle + options_.kernel_limit + std::chrono::seconds(30);
+}
+
+Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<DeviceArgument>& arguments) {
+  Json list = Json::array();
+  std::uint64_t upload_bytes = 0, output_bytes = 0, set_bytes = 0;
+  std::vector<std::pair<const problem::Tensor*, std::uint64_t>> uploads;
+  std::vector<CallArgument> call;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const DeviceArgument& argument = arguments[i];
+    auto described = describe_argument(argument);
+    if (!described) return tl::unexpected<Error>(described.error());
+    call.push_back(*described);
+    Json one = {{"name", argument.name}};
+    if (!argument.output) random_.push_back(false);
+    if (argument.scalar) {
+      list.push_back(std::move(one));
+      continue;
+    }
+    const auto count = problem::element_count(argument.shape);
+    if (!count) return tl::unexpected<Error>(count.error());
+    const std::uint64_t bytes = problem::bytes_of(argument.dtype, *count);
+    one["bytes"] = bytes;
+    one["count"] = *count;
+    one["dtype"] = problem::to_string(argument.dtype);
+    set_bytes += bytes;
+    if (argument.output) {
+      one["output"] = true;
+      one["poison"] = poison_word(argument.dtype);
+      output_bytes += round_up(bytes);
+    } else {
+      const auto random = problem::random_input(problem_, i, inputs_);
+      if (random && problem::is_float(argument.dtype) && argument.dtype != problem::Dtype::float4_e2m1) {
+        random_.back() = true;
+        one["random"] = random->tensor;
+      } else {
+        one["upload"] = upload_bytes;
+        uploads.emplace_back(argument.input, upload_bytes);
+        upload_bytes += round_up(bytes);
+        // What follows from other inputs would no longer fit them. Offsets and pages follow from the sizes alone.
+        if (problem::is_float(argument.dtype) && problem::is_derived(problem_.definition, i)) fresh_ = false;
+      }
+    }
+    list.push_back(std::move(one));
+  }
+  download_ = upload_bytes;
+  sets_ = std::clamp<std::size_t>(kMaxSetBytes / std::max<std::uint64_t>(1, set_bytes), 2, kMostSets);
+
+  auto bulk = cuda_shim::SharedMemory::create(upload_bytes + std::max(kLeastDownload, output_bytes));
+  if (!bulk) return tl::unexpected<Error>(bulk.error());
+  if (auto mapped = bulk->map(); !mapped) return mapped;
+  bulk_ = std::make_unique<cuda_shim::SharedMemory>(std::move(*bulk));
+  for (const auto& [tensor, offset] : uploads) {
+    if (tensor->bytes() > 0) std::memcpy(bulk_->view().data() + offset, tensor->data(), tensor->bytes());
+  }
+
+  if (auto ready = executor_->await_ready(); !ready) return ready;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return infrastructure_error("cannot make a socket pair: {}", std::strerror(errno));
+  const cuda_shim::OwnedFd ours(ends[0]);
+  start_runner(candidate, ends[1]);
+
+  Json request = {{"op", "prepare"},
+                  {"arguments", std::move(list)},
+                  {"call", hex(call.data(), call.size() * sizeof(CallArgument))},
+                  {"sets", sets_},
+                  {"cubins", candidate.cubins},
+                  {"host_ms", options_.limits.idle.count()},
+                  {"kernel_ms", options_.kernel_limit.count()}};
+  if (Json baseline = baseline_for(problem_); !baseline.is_null()) request["baseline"] = std::move(baseline);
+  auto reply = executor_->request(request, std::chrono::seconds(120), {ours.get(), bulk_->fd()});
+  if (!reply) return tl::unexpected<Error>(reply.error());
+  if (reply->contains("baseline")) {
+    const Json& baseline = (*reply)["baseline"];
+    baseline_ = baseline.value("name", "");
+    baseline_version_ = baseline.value("version", "");
+    no_baseline_ = baseline.value("missing", "");
+  } else {
+    no_baseline_ = fmt::format("none is built in for {}", problem_.definition.op_type);
+  }
+  return {};
+}
+
+void GpuRun::start_runner(const Candidate& candidate, int fd) {
+  HostCall call;
+  call.library = candidate.library;
+  call.ffi_runtime = candidate.ffi_runtime;
+  call.socket = executor_->socket();
+  call.limits = options_.limits;
+  call.serve_fd = fd;
+  call.cancel = stop_runner_.get_token();
+  runner_ = std::thread([this, call = std::move(call), fd] {
+    HostCall mine = call;
+    mine.on_started = [fd] { ::close(fd); };
+    runner_outcome_ = run_candidate(mine);
+    if (!runner_outcome_) ::close(fd);
+  });
+}
+
+CallOutcome GpuRun::end_runner() {
+  stop_runner_.request_stop();
+  if (runner_.joinable()) runner_.join();
+  return runner_outcome_ ? *runner_outcome_ : CallOutcome{};
+}
+
+void GpuRun::take_report(const Json& reply, DeviceObservation& observation) {
+  observation.shim = gpu::shim_report_from(reply.at("shim"));
+  observation.backend = gpu::observed_from(reply.at("observed"));
+  for (const Json& launch : reply.at("launches")) {
+    observation.launches.push_back({launch.value("kernel", ""), launch.value("blocks", std::uint64_t{0}),
+                                    launch.value("blocks", std::uint64_t{0}), 0, launch.value("seconds", 0.0)});
+    observation.kernel_seconds += observation.launches.back().seconds;
+  }
+  const Json& report = reply.at("report");
+  RunnerReport& last = observation.host.last.emplace();
+  last.step = static_cast<RunnerStep>(report.value("step", 1));
+  last.outcome = static_cast<RunnerOutcome>(report.value("outcome", 0));
+  last.code = report.value("code", 0);
+  const auto put = [&](auto& field, const char* key) {
+    const std::string text = report.value(key, "");
+    std::memcpy(field, text.data(), std::min(text.size(), sizeof field - 1));
+  };
+  put(last.kind, "kind");
+  put(last.message, "message");
+  put(last.backtrace, "backtrace");
+}
+
+Result<DeviceObservation> GpuRun::call() {
+  auto reply = executor_->request({{"op", "call"},
+                                   {"set", 0},
+                                   {"seed", inputs_.seed},
+                                   {"distribution", static_cast<int>(inputs_.distribution)},
+                                   {"download", download_}},
+                                  patience());
+  if (!reply) return tl::unexpected<Error>(reply.error());
+  DeviceObservation observation;
+  take_report(*reply, observation);
+  observation.seconds = reply->value("seconds", 0.0);
+  const bool host_timeout = reply->value("host_timeout", false), kernel_timeout = reply->value("kernel_timeout", false);
+  if (kernel_timeout) {
+    emulator::Fault& fault = observation.shim.fault.emplace();
+    fault.rule = "sync.timeout";
+    fault.message = fmt::format("a kernel did not end within {} on the GPU",
+                                base::format_seconds(1e-3 * static_cast<double>(options_.kernel_limit.count())));
+    fault.remedy = "the emulator says who waits for what: run `ptxbench check` on a small workload";
+  }
+  if (host_timeout || kernel_timeout || reply->value("runner_gone", false) || !observation.host.finished()) {
+    const std::optional<RunnerReport> last = observation.host.last;
+    // A kernel that never ends would make its host wait for ever.
+    if (kernel_timeout) executor_->kill();
+    observation.host = end_runner();
+    observation.host.last = last;
+    observation.host.idle_timeout = host_timeout;
+    return observation;
+  }
+  for (const auto* key : {"changed_inputs", "overrun"}) {
+    if (!reply->contains(key)) continue;
+    auto& into = std::strcmp(key, "overrun") == 0 ? observation.overrun_tensors : observation.changed_inputs;
+    into = (*reply)[key].get<std::vector<std::string>>();
+  }
+  if (observation.shim.fault) return observation;
+  std::uint64_t at = download_;
+  for (std::size_t i = 0; i < problem_.output_shapes.size(); ++i) {
+    const problem::TensorSpec& spec = problem_.definition.outputs[i];
+    auto tensor = problem::Tensor::create(spec.name, spec.dtype, problem_.output_shapes[i]);
+    if (!tensor) return tl::unexpected<Error>(tensor.error());
+    if (tensor->bytes() > 0) std::memcpy(tensor->data(), bulk_->view().data() + at, tensor->bytes());
+    at += round_up(tensor->bytes());
+    observation.outputs.push_back(std::move(*tensor));
+  }
+  return observation;
+}
+
+Result<bool> GpuRun::verify(std::size_t set, std::uint64_t seed, Performance& performance) {
+  const auto reference = problem::find_reference(problem_.definition);
+  if (!reference) return true;  // the performance then says that nothing was verified
+  constexpr std::int64_t kPlaces = 6, kRows = 16, kColumns = 64;
+  std::mt19937_64 random(secret());
+  problem::TruthRequest request{problem_, {}, {}, inputs_.threads};
+  problem::InputOptions options = inputs_;
+  options.seed = seed;
+  options.distribution = problem::Distribution::normal;
+  for (std::size_t i = 0; i < state_.inputs.size(); ++i) {
+    problem::ReferenceInput input;
+    if (random_[i]) {
+      input.random = problem::random_input(problem_, i, options);
+    } else {
+      input.tensor = &state_.inputs[i];
+    }
+    request.inputs.push_back(input);
+  }
+  std::vector<problem::Tensor> outputs;
+  const std::size_t inputs = problem_.definition.inputs.size();
+  for (std::size_t i = 0; i < problem_.output_shapes.size(); ++i) {
+    const problem::TensorSpec& spec = problem_.definition.outputs[i];
+    auto tensor = problem::Tensor::create(spec.name, spec.dtype, problem_.output_shapes[i]);
+    if (!tensor) return tl::unexpected<Error>(tensor.error());
+    std::vector<problem::Tile>& tiles = request.tiles.emplace_back();
+    if (tensor->count == 0) {
+      outputs.push_back(std::move(*tensor));
+      continue;
+    }
+    problem::fill_poison(*tensor);
+    const auto columns = static_cast<std::int64_t>(tensor->row_length());
+    const auto rows = static_cast<std::int64_t>(tensor->count) / columns;
+    // Disjoint by cutting the rows into as many parts.
+    const std::int64_t parts = std::min(kPlaces, rows);
+    Json ranges = Json::array();
+    const std::uint64_t element = problem::bits_of(spec.dtype) / 8;
+    if (element == 0) {
+      outputs.push_back(std::move(*tensor));
+      continue;
+    }
+    const auto between = [&](std::int64_t low, std::int64_t high) {
+      return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+    };
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+      const std::int64_t height = std::min(kRows, end - begin), width = std::min(kColumns, columns);
+      problem::Tile tile;
+      tile.row_begin = between(begin, end - height);
+      tile.row_end = tile.row_begin + height;
+      tile.column_begin = between(0, columns - width);
+      tile.column_end = tile.column_begin + width;
+      for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
+        ranges.push_back({static_cast<std::uint64_t>(row * columns + tile.column_begin) * element,
+                          static_cast<std::uint64_t>(width) * element});
+      }
+      tiles.push_back(tile);
+      performance.verified_elements += static_cast<std::size_t>(height * width);
+    }
+    const Json fetch = {{"op", "fetch"}, {"set", set}, {"argument", inputs + i}, {"to", download_}, {"ranges", ranges}};
+    auto reply = executor_->request(fetch, patience());
+    if (!reply) return tl::unexpected<Error>(reply.error());
+    std::uint64_t from = download_;
+    auto* data = static_cast<std::byte*>(tensor->data());
+    for (const Json& range : ranges) {
+      const auto offset = range[0].get<std::uint64_t>(), bytes = range[1].get<std::uint64_t>();
+      std::memcpy(data + offset, bulk_->view().data() + from, bytes);
+      from += bytes;
+    }
+    outputs.push_back(std::move(*tensor));
+  }
+  auto truth = (*reference)(request);
+  if (!truth) return tl::unexpected<Error>(truth.error());
+  ++performance.verified_calls;
+  bool good = true;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (request.tiles[i].empty()) continue;
+    problem::CompareOptions compare;
+    compare.known = request.tiles[i];
+    compare.threads = inputs_.threads;
+    compare.term_norms = truth->term_norms[i];
+    compare.diagnose = false;
+    const auto result = problem::compare(outputs[i], truth->outputs[i].as<float>(),
+                                         problem::limits_for(problem_.definition, i), compare);
+    good = good && result.verdict != problem::Verdict::failed;
+  }
+  return good;
+}
+
+Result<GpuRun::Timed> GpuRun::time() {
+  Timed out;
+  Performance& performance = out.performance;
+  performance.workload = problem_.workload.ad_hoc ? "" : problem_.workload.uuid;
+  for (const problem::Axis& axis : problem_.definition.axes)
+    performance.axes.emplace_back(axis.name, problem_.axes.at(axis.name));
+  performance.device = executor_->device();
+  performance.baseline = baseline_;
+  performance.baseline_version = baseline_version_;
+  performance.no_baseline = no_baseline_;
+  performance.fresh_inputs = fresh_;
+  performance.floor = floor_of(problem_, state_.inputs, performance.device).milliseconds();
+  performance.clocks = Json::object();
+
+  std::mt19937_64 random(secret());
+  std::vector<gpu::TimedCall> calls;
+  bool warm = false;
+  while (!options_.stop.enough(calls, performance.gpu_seconds)) {
+    if (options_.cancel.stop_requested()) return infrastructure_error("cancelled");
+    std::vector<std::uint64_t> seeds;
+    const std::size_t batch = warm ? kBatch : 4;
+    for (std::size_t i = 0; i < batch; ++i) seeds.push_back(fresh_ ? random() : inputs_.seed);
+    const auto started = std::chrono::steady_clock::now();
+    auto reply = executor_->request(
+        {{"op", "time"}, {"seeds", seeds}, {"order", random()}, {"flush", options_.flush_cache}}, patience());
+    if (!reply) return tl::unexpected<Error>(reply.error());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    const Json& samples = reply->at("samples");
+    if (samples.size() != seeds.size() || reply->contains("fault") || reply->value("kernel_timeout", false)) {
+      const Json fault = reply->value("fault", Json::object());
+      std::string rule = fault.value("rule", "");
+      if (rule.empty()) rule = reply->value("host_timeout", false) ? "host.timeout" : "sync.timeout";
+      out.failure.push_back(
+          timed_finding(rule,
+                        fmt::format("timed call {} of a candidate that was right before failed: {}",
+                                    calls.size() + samples.size() + 1,
+                                    fault.value("message", std::string("it did not end, or its process did"))),
+                        "every call must work like the first: look for state that outlives a call, and for races"));
+      executor_->kill();
+      return out;
+    }
+    // The first calls warm up clocks, caches and the libraries: they are like all others, and do not count.
+    if (warm) {
+      performance.gpu_seconds += seconds;
+      for (const Json& one : samples) {
+        gpu::TimedCall call;
+        call.candidate = one.at(0).get<double>();
+        call.candidate_stamps = one.at(1).get<double>();
+        if (!one.at(2).is_null()) call.baseline = one.at(2).get<double>();
+        if (!one.at(3).is_null()) call.baseline_stamps = one.at(3).get<double>();
+        call.interrupted = one.at(4).get<bool>();
+        calls.push_back(call);
+      }
+      add_clocks(performance.clocks, reply->value("clocks", Json::object()));
+    }
+    warm = true;
+    // One of the last calls, chosen now, whose outputs still lie where it left them.
+    const std::size_t last = std::min(batch, sets_);
+    const std::size_t chosen = batch - 1 - random() % last;
+    auto verified = verify(chosen % sets_, seeds[chosen], performance);
+    if (!verified) return tl::unexpected<Error>(verified.error());
+    if (!*verified) {
+      performance.verified = false;
+      out.failure.push_back(
+          timed_finding("timing.wrong-output",
+                        "a call under the clock gave wrong results, though calls that were compared in full were right",
+                        "compute every output in every call: results must not be kept from one call for another"));
+      break;
+    }
+  }
+  performance.times = gpu::summarise(calls);
+  if (performance.times.candidate.count > 0 && performance.times.candidate.value < 0.95 * performance.floor) {
+    out.failure.push_back(
+        timed_finding("timing.below-floor",
+                      fmt::format("{:.4f} ms is less than the {:.4f} ms that memory and tensor cores need at the least",
+                                  performance.times.candidate.value, performance.floor),
+                      "no kernel that does the work in the call is that fast"));
+  }
+  return out;
+}
+
+Result<void> GpuRun::count(const std::filesystem::path& cubin, Census& census) {
+  const auto code = candidate::disassemble(cubin);
+  if (!code) return tl::unexpected<Error>(code.error());
+  auto reply = executor_->request({{"op", "count"}, {"set", 0}, {"seed", inputs_.seed}, {"to", download_}}, patience());
+  if (!reply) return tl::unexpected<Error>(reply.error());
+  const std::string text(reinterpret_cast<const char*>(bulk_->view().data() + download_),
+                         reply->value("bytes", std::size_t{0}));
+  for (const std::string_view line : base::split_lines(text)) {
+    std::istringstream words{std::string(line)};
+    std::string function;
+    std::uint32_t offset = 0;
+    std::uint64_t warps = 0, threads = 0;
+    if (!(words >> function >> offset >> warps >> threads)) continue;
+    const auto found = code->find(function);
+    const candidate::MachineInstruction* instruction = nullptr;
+    if (found != code->end()) {
+      const auto at = std::lower_bound(found->second.begin(), found->second.end(), offset,
+                                       [](const auto& one, std::uint32_t wanted) { return one.offset < wanted; });
+      if (at != found->second.end() && at->offset == offset) instruction = &*at;
+    }
+    if (instruction == nullptr) {
+      return infrastructure_error("{}+{:#x} was executed, and is not in the artifact's machine code", function, offset);
+    }
+    census.add_machine(instruction->opcode, warps, threads);
+  }
+  return {};
+}
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "evaluation/device_run.h"
+#include "evaluation/performance.h"
+#include "evaluation/workload_state.h"
+#include "gpu/executor_process.h"
+#include "problem/dataset.h"
+
+namespace ptxbench::evaluation {
+
+struct GpuRunOptions {
+  int device = 0;
+  CallLimits limits;
+  std::chrono::milliseconds kernel_limit{10'000};  ///< a kernel that takes longer hangs
+  gpu::StopRule stop;
+  bool flush_cache = true;
+  std::stop_token cancel;
+};
+
+/// A candidate on a real GPU, with one workload: its host code in a sandboxed process, its kernels in an executor's
+/// context; truth and verdict stay here.
+class GpuRun {
+ public:
+  struct Candidate {
+    std::filesystem::path library, ffi_runtime;
+    std::set<std::string> cubins;  ///< SHA-256 of the machine code that may run
+  };
+  /// `executor` may have been started ahead; null: one is started. `problem` and `state` must outlive the run.
+  static Result<std::unique_ptr<GpuRun>> start(const Candidate& candidate, const problem::Problem& problem,
+                                               const WorkloadState& state, const problem::InputOptions& inputs,
+                                               const std::vector<DeviceArgument>& arguments,
+                                               std::unique_ptr<gpu::ExecutorProcess> executor, GpuRunOptions options);
+  ~GpuRun();
+  GpuRun(const GpuRun&) = delete;
+  GpuRun& operator=(const GpuRun&) = delete;
+
+  /// One call with the state's inputs, as run_on_device() makes one on the emulator.
+  Result<DeviceObservation> call();
+  /// Timed calls, after call() has gone well. A failure of the candidate in one of them is in `failure`.
+  struct Timed {
+    Performance performance;
+    std::vector<Finding> failure;
+  };
+  Result<Timed> time();
+  /// What one more call executes, by machine code: adds it to the census. The last thing to do. Errors say why it
+  /// cannot be counted; the evidence is unknown then.
+  Result<void> count(const std::filesystem::path& cubin, Census& census);
+
+ private:
+  GpuRun(const problem::Problem& problem, const WorkloadState& state, const problem::InputOptions& inputs,
+         GpuRunOptions options)
+      : problem_(problem), state_(state), inputs_(inputs), options_(std::move(options)) {}
+  Result<void> prepare(const Candidate& candidate, const std::vector<DeviceArgument>& arguments);
+  void start_runner(const Candidate& candidate, int fd);
+  CallOutcome end_runner();
+  void take_report(const base::Json& reply, DeviceObservation& observation);
+  /// Compares parts of what a timed call left in set `set` with the truth for `seed`.
+  Result<bool> verify(std::size_t set, std::uint64_t seed, Performance& performance);
+  std::chrono::milliseconds patience() const;
+
+  const problem::Problem& problem_;
+  const WorkloadState& state_;
+  problem::InputOptions inputs_;
+  GpuRunOptions options_;
+  std::unique_ptr<gpu::ExecutorProcess> executor_;
+  std::unique_ptr<cuda_shim::SharedMemory> bulk_;
+  std::uint64_t download_ = 0;  ///< where outputs go in the bulk memory
+  std::size_t sets_ = 1;
+  bool fresh_ = true;
+  std::string baseline_, baseline_version_, no_baseline_;
+  std::vector<bool> random_;  ///< per input
+
+  std::stop_source stop_runner_;
+  std::thread runner_;
+  Result<CallOutcome> runner_outcome_ = CallOutcome{};
+};
+
+}  // namespace ptxbench::evaluation

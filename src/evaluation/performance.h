@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "gpu/timing.h"
+
+namespace ptxbench::evaluation {
+
+/// How fast the candidate was on a real GPU, and all that is needed to judge the number. Milliseconds.
+struct Performance {
+  std::string workload;  ///< uuid; empty for axes from the command line
+  std::vector<std::pair<std::string, std::int64_t>> axes;
+  gpu::TimingSummary times;
+  std::string baseline, baseline_version;  ///< "cuBLASLt", "13.1.0"
+  std::string no_baseline;                 ///< why there is none
+  double floor = 0;                        ///< no call can take less
+  bool fresh_inputs = false;  ///< each call had inputs of its own; else the same contents at other addresses
+  std::size_t verified_calls = 0, verified_elements = 0;
+  bool verified = true;  ///< the sampled outputs of timed calls were right
+  double gpu_seconds = 0;
+  base::Json device, clocks;
+};
+
+base::Json to_json(const Performance& performance);
+
+/// "0.912 ms, 0.987x of cuBLASLt 13.1.0 (0.980-0.992, 40 calls)".
+std::string describe(const Performance& performance);
+
+}  // namespace ptxbench::evaluation

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "gpu/device.h"
+
+namespace ptxbench::gpu {
+
+/// A vendor's library doing the problem's work, planned once so that a run is nothing but kernels.
+class Baseline {
+ public:
+  virtual ~Baseline() = default;
+  /// "cuBLASLt".
+  virtual std::string name() const = 0;
+  /// As found on this machine: "13.1.0".
+  virtual std::string version() const = 0;
+  /// Puts the work on the device's stream. Addresses in the order of the definition's inputs and outputs.
+  virtual Result<void> run(const std::vector<std::uint64_t>& inputs, const std::vector<std::uint64_t>& outputs) = 0;
+};
+
+/// By its description; tensors are named by their places among inputs or outputs:
+///   {"kind": "gemm", "m", "n", "k", "dtype", "a", "b", "c"}
+///   {"kind": "attention", "batch", "heads", "sequence", "depth", "causal", "backward", "dtype",
+///    "q", "k", "v", "o", "lse", and of a backward pass "do", "dq", "dk", "dv"}
+/// An error names the library that is missing: the baseline is unknown then, not absent.
+Result<std::unique_ptr<Baseline>> make_baseline(const Device& device, const base::Json& description);
+/// cudnn_attention.cpp, if this build has it (PTXBENCH_HAS_CUDNN).
+Result<std::unique_ptr<Baseline>> make_attention_baseline(const Device& device, const base::Json& description);
+/// cublaslt.cpp
+Result<std::unique_ptr<Baseline>> make_gemm_baseline(const Device& device, const base::Json& description);
+
+}  // namespace ptxbench::gpu

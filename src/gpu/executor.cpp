@@ -1,0 +1,546 @@
+#include "gpu/executor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "gpu/reports.h"
+#include "gpu/sass_counts.h"
+
+namespace ptxbench::gpu {
+namespace {
+
+using base::Json;
+using candidate::RunnerOutcome;
+using candidate::RunnerReport;
+using candidate::RunnerStep;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxLaunches = 64;
+constexpr std::size_t kStamps = 4;  // of one timed call: candidate and baseline, start and end
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+/// Cuts a text field that the candidate's process may have written.
+template <std::size_t N>
+std::string text_of(const char (&field)[N]) {
+  return {field, ::strnlen(field, N)};
+}
+
+}  // namespace
+
+Executor::Executor(std::unique_ptr<Device> device, Channel channel)
+    : device_(std::move(device)), channel_(std::move(channel)) {}
+
+Executor::~Executor() {
+  if (server_ != nullptr) server_->stop(false);
+}
+
+Result<std::unique_ptr<Executor>> Executor::create(int ordinal, Channel channel) {
+  auto device = Device::open(ordinal);
+  if (!device) return tl::unexpected<Error>(device.error());
+  std::unique_ptr<Executor> out(new Executor(std::make_unique<Device>(std::move(*device)), std::move(channel)));
+  if (auto done = out->start(); !done) return tl::unexpected<Error>(done.error());
+  return out;
+}
+
+Result<void> Executor::start() {
+  // The upper half of the window is for memory that the client shares: it must stay free of other mappings.
+  void* const shared = reinterpret_cast<void*>(emulator::kHostSharedBase);
+  const std::uint64_t shared_bytes = emulator::kGlobalWindowBytes / 2;
+  if (::mmap(shared, shared_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+             0) != shared) {
+    return infrastructure_error("cannot reserve addresses for memory shared with the candidate: {}",
+                                std::strerror(errno));
+  }
+  auto memory = DeviceMemory::create(*device_, random_seed());
+  if (!memory) return tl::unexpected<Error>(memory.error());
+  memory_ = std::move(*memory);
+  auto kernels = Kernels::load(*device_);
+  if (!kernels) return tl::unexpected<Error>(kernels.error());
+  kernels_ = *kernels;
+  auto backend = std::make_unique<GpuBackend>(*device_, *memory_);
+  backend_ = backend.get();
+  guarded_ = std::make_unique<cuda_shim::GuardedBackend>(
+      std::move(backend), std::vector<cuda_shim::TensorRange>{}, [this](emulator::LaunchRequest&) {},
+      cuda_shim::GuardedBackend::Limits{});
+  clocks_ = std::make_unique<ClockReader>(device_->facts().pci_bus_id);
+
+  const Driver& cuda = device_->driver();
+  flush_bytes_ = 2 * device_->facts().l2_bytes;
+  auto flush = memory_->allocate(flush_bytes_, "", true);
+  if (!flush) return tl::unexpected<Error>(flush.error());
+  flush_ = *flush;
+  auto stamps = memory_->allocate(kStamps * 2 * sizeof(std::uint64_t), "", true);
+  if (!stamps) return tl::unexpected<Error>(stamps.error());
+  stamps_ = *stamps;
+  void* gate = nullptr;
+  CUresult result = cuda.cuMemHostAlloc(&gate, sizeof(std::uint32_t), CU_MEMHOSTALLOC_DEVICEMAP);
+  gate_ = static_cast<std::uint32_t*>(gate);
+  CUdeviceptr gate_address = 0;
+  if (result == CUDA_SUCCESS) {
+    *gate_ = 0;
+    result = cuda.cuMemHostGetDevicePointer(&gate_address, gate, 0);
+  }
+  gate_address_ = gate_address;
+  if (auto done = device_->check(result, "memory for the gate"); !done) return done;
+
+  cuda_shim::ShimOptions options;
+  options.on_launch = [this](const emulator::LaunchReport& report) {
+    const std::lock_guard lock(launches_mutex_);
+    if (launches_.size() < kMaxLaunches)
+      launches_.push_back({{"kernel", report.kernel}, {"blocks", report.clusters_total}, {"seconds", report.seconds}});
+  };
+  auto server = cuda_shim::ShimServer::start(*guarded_, output_, std::move(options));
+  if (!server) return tl::unexpected<Error>(server.error());
+  server_ = std::move(*server);
+
+  const DeviceFacts& facts = device_->facts();
+  return channel_.send({{"ready", true},
+                        {"socket", server_->socket_path().string()},
+                        {"device",
+                         {{"name", facts.name},
+                          {"ordinal", facts.ordinal},
+                          {"driver", facts.driver_version},
+                          {"multiprocessors", facts.multiprocessors},
+                          {"memory_bytes", facts.memory_bytes},
+                          {"l2_bytes", facts.l2_bytes},
+                          {"sm_clock_hz", facts.sm_clock_hz},
+                          {"memory_bytes_per_second", facts.memory_bytes_per_second}}}});
+}
+
+Result<void> Executor::serve() {
+  while (true) {
+    auto message = channel_.receive();
+    if (!message) return {};  // the other side is gone: so are we
+    const Json reply = answer((*message)->json, (*message)->descriptors);
+    if (auto sent = channel_.send(reply); !sent) return sent;
+  }
+}
+
+Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& descriptors) {
+  device_->activate();
+  Result<Json> reply = [&]() -> Result<Json> {
+    // Json access throws on a field that is missing: a fault of the other side's program.
+    try {
+      const std::string op = request.value("op", "");
+      if (op == "prepare") return prepare(request, descriptors);
+      if (op == "call") return call(request);
+      if (op == "time") return time(request);
+      if (op == "fetch") return fetch(request);
+      if (op == "count") return count(request);
+      if (op == "finish") return Json{{"shim", to_json(server_->stop(false))}};
+      return infrastructure_error("unknown request '{}'", op);
+    } catch (const std::exception& error) {
+      return infrastructure_error("a damaged request: {}", error.what());
+    }
+  }();
+  if (!reply)
+    return {{"ok", false}, {"error", reply.error().message}, {"input", reply.error().kind == ErrorKind::input}};
+  (*reply)["ok"] = true;
+  return std::move(*reply);
+}
+
+Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::OwnedFd>& descriptors) {
+  const auto started = Clock::now();
+  if (descriptors.size() != 2) return infrastructure_error("prepare needs the runner's socket and bulk memory");
+  runner_ = std::move(descriptors[0]);
+  struct stat status {};
+  if (::fstat(descriptors[1].get(), &status) != 0) return infrastructure_error("bulk memory: {}", std::strerror(errno));
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  if (bytes > 0) {
+    void* view = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[1].get(), 0);
+    if (view == MAP_FAILED) return infrastructure_error("bulk memory: {}", std::strerror(errno));
+    bulk_view_ = {static_cast<std::byte*>(view), bytes};
+  }
+  host_limit_ = std::chrono::milliseconds(request.value("host_ms", 10'000));
+  kernel_limit_ = std::chrono::milliseconds(request.value("kernel_ms", 10'000));
+  backend_->allow(request.at("cubins").get<std::set<std::string>>());
+
+  workspace_ = std::make_unique<Workspace>(*device_, *memory_, kernels_);
+  const Json& arguments = request.at("arguments");
+  if (arguments.size() > candidate::kMaxArguments) return infrastructure_error("too many arguments");
+  if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_); !placed)
+    return tl::unexpected<Error>(placed.error());
+  call_ = {};
+  call_.argument_count = static_cast<std::uint32_t>(arguments.size());
+  const std::string bytes_of_calls = request.at("call").get<std::string>();
+  if (bytes_of_calls.size() != arguments.size() * sizeof(candidate::CallArgument) * 2)
+    return infrastructure_error("the call's description is damaged");
+  auto* to = reinterpret_cast<unsigned char*>(call_.arguments);
+  const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); };
+  for (std::size_t i = 0; i < bytes_of_calls.size() / 2; ++i)
+    to[i] = static_cast<unsigned char>(digit(bytes_of_calls[2 * i]) << 4 | digit(bytes_of_calls[2 * i + 1]));
+
+  Json reply;
+  reply["placed_seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
+  if (request.contains("baseline")) {
+    auto baseline = make_baseline(*device_, request["baseline"]);
+    if (baseline) {
+      baseline_ = std::move(*baseline);
+      for (const WorkArgument& argument : workspace_->arguments()) {
+        if (!argument.output) continue;
+        auto block = memory_->allocate(std::max<std::uint64_t>(8, argument.bytes), "", true);
+        if (!block) return tl::unexpected<Error>(block.error());
+        baseline_outputs_.push_back(*block);
+      }
+      // The first run loads its kernels.
+      if (auto filled = workspace_->fill_inputs(0, 1, 0); !filled) return tl::unexpected<Error>(filled.error());
+      if (auto ran = baseline_->run(workspace_->addresses(0, false), baseline_outputs_); !ran)
+        return tl::unexpected<Error>(ran.error());
+      if (auto done = device_->synchronize("the baseline"); !done) return tl::unexpected<Error>(done.error());
+      reply["baseline"] = {{"name", baseline_->name()}, {"version", baseline_->version()}};
+    } else {
+      reply["baseline"] = {{"missing", baseline.error().message}};
+    }
+  }
+  reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
+  return reply;
+}
+
+Result<void> Executor::tell_runner(std::size_t set) {
+  for (std::size_t i = 0; i < call_.argument_count; ++i) {
+    if (call_.arguments[i].kind == candidate::CallArgument::Kind::tensor)
+      call_.arguments[i].address = workspace_->address(set, i);
+  }
+  // A runner that does not read must not hold us up: its socket takes one call.
+  if (::send(runner_.get(), &call_, sizeof call_, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof call_))
+    return input_error("the candidate's process takes no calls: {}", std::strerror(errno));
+  return {};
+}
+
+Executor::Waited Executor::await_runner(RunnerReport& report) {
+  const auto started = Clock::now();
+  bool timing_kernel = false;
+  while (true) {
+    pollfd wait{runner_.get(), POLLIN, 0};
+    const int ready = ::poll(&wait, 1, 50);
+    if (ready > 0) {
+      RunnerReport got;
+      const ssize_t bytes = ::recv(runner_.get(), &got, sizeof got, MSG_TRUNC | MSG_DONTWAIT);
+      if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (bytes <= 0) return Waited::runner_gone;
+      // The candidate shares the process: what is no report counts as none.
+      if (bytes != sizeof got || got.magic != candidate::kReportMagic || got.step < RunnerStep::loading ||
+          got.step > RunnerStep::done || got.outcome > RunnerOutcome::internal) {
+        continue;
+      }
+      report = got;
+      if (got.outcome != RunnerOutcome::pending) return Waited::answered;
+      continue;
+    }
+    Clock::time_point since;
+    const bool idle = guarded_->idle_since(since);
+    const auto now = Clock::now();
+    if (idle) {
+      timing_kernel = false;
+      if (now - std::max(since, started) > host_limit_) return Waited::host_timeout;
+    } else if (!timing_kernel) {
+      timing_kernel = true;
+      since_kernel_ = now;
+    } else if (now - since_kernel_ > kernel_limit_) {
+      return Waited::kernel_timeout;
+    }
+  }
+}
+
+Json Executor::report_json(const RunnerReport& report) {
+  return {{"step", static_cast<int>(report.step)},
+          {"outcome", static_cast<int>(report.outcome)},
+          {"code", report.code},
+          {"kind", text_of(report.kind)},
+          {"message", text_of(report.message)},
+          {"backtrace", text_of(report.backtrace)}};
+}
+
+Json Executor::observations(Waited waited, const RunnerReport& report) {
+  Json reply = {{"report", report_json(report)},
+                {"runner_gone", waited == Waited::runner_gone},
+                {"host_timeout", waited == Waited::host_timeout},
+                {"kernel_timeout", waited == Waited::kernel_timeout},
+                {"shim", to_json(server_->report())},
+                {"observed", to_json(guarded_->observed())}};
+  const std::lock_guard lock(launches_mutex_);
+  reply["launches"] = launches_;
+  return reply;
+}
+
+Result<Json> Executor::call(const Json& request) {
+  const auto set = request.at("set").get<std::size_t>();
+  const auto seed = request.at("seed").get<std::uint64_t>();
+  const int distribution = request.value("distribution", 0);
+  backend_->set_mode(GpuBackend::Mode::immediate);
+  guarded_->guard(workspace_->ranges(set));
+  {
+    const std::lock_guard lock(launches_mutex_);
+    launches_ = Json::array();
+  }
+  for (auto step : {workspace_->fill_guards(set), workspace_->fill_inputs(set, seed, distribution),
+                    workspace_->poison_outputs(set), device_->synchronize("preparing a call")}) {
+    if (!step) return tl::unexpected<Error>(step.error());
+  }
+  RunnerReport report;
+  if (auto told = tell_runner(set); !told) {
+    Json reply = observations(Waited::runner_gone, report);
+    return reply;
+  }
+  const auto started = Clock::now();
+  const Waited waited = await_runner(report);
+  Json reply = observations(waited, report);
+  reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
+  const bool finished = waited == Waited::answered && report.outcome == RunnerOutcome::finished && !backend_->fault();
+  if (!finished) return reply;
+  auto changed = workspace_->changed_inputs(set, seed, distribution);
+  if (!changed) return tl::unexpected<Error>(changed.error());
+  reply["changed_inputs"] = *changed;
+  auto overrun = workspace_->overrun(set);
+  if (!overrun) return tl::unexpected<Error>(overrun.error());
+  reply["overrun"] = *overrun;
+  std::uint64_t to = request.at("download").get<std::uint64_t>();
+  for (std::size_t i = 0; i < workspace_->arguments().size(); ++i) {
+    const WorkArgument& argument = workspace_->arguments()[i];
+    if (!argument.output || argument.bytes == 0) continue;
+    if (to > bulk_view_.size() || argument.bytes > bulk_view_.size() - to)
+      return infrastructure_error("the outputs do not fit the bulk memory");
+    const CUresult copied = device_->driver().cuMemcpyDtoHAsync(bulk_view_.data() + to, workspace_->address(set, i),
+                                                                argument.bytes, device_->stream());
+    if (auto done = device_->check(copied, "reading outputs"); !done) return tl::unexpected<Error>(done.error());
+    to += (argument.bytes + 63) / 64 * 64;
+  }
+  if (auto done = device_->synchronize("reading outputs"); !done) return tl::unexpected<Error>(done.error());
+  return reply;
+}
+
+Result<void> Executor::flush_cache() { return kernels_.fill_words(flush_, ++ticket_, flush_bytes_ / 8); }
+
+Result<void> Executor::mark_start(Marks& marks) {
+  marks.ticket = ++ticket_;
+  if (auto done = kernels_.gate(gate_address_, marks.ticket, marks.stamp_start); !done) return done;
+  return device_->check(device_->driver().cuEventRecord(marks.start, device_->stream()), "cuEventRecord");
+}
+
+Result<void> Executor::mark_end(Marks& marks) {
+  if (auto done = device_->check(device_->driver().cuEventRecord(marks.end, device_->stream()), "cuEventRecord"); !done)
+    return done;
+  return kernels_.stamp(marks.stamp_end);
+}
+
+void Executor::open_gate(const Marks& marks) {
+  std::atomic_ref<std::uint32_t>(*gate_).store(marks.ticket, std::memory_order_release);
+}
+
+bool Executor::await(CUevent event, const std::string& what) {
+  const auto started = Clock::now();
+  while (true) {
+    const CUresult result = device_->driver().cuEventQuery(event);
+    if (result == CUDA_SUCCESS) return true;
+    if (result != CUDA_ERROR_NOT_READY) {
+      backend_->drain(what);
+      return false;
+    }
+    if (Clock::now() - started > kernel_limit_) {
+      timed_out_kernel_ = what;
+      return false;
+    }
+  }
+}
+
+Result<Json> Executor::time(const Json& request) {
+  const Driver& cuda = device_->driver();
+  const auto seeds = request.at("seeds").get<std::vector<std::uint64_t>>();
+  const bool flush = request.value("flush", true), with_baseline = request.value("baseline", true) && baseline_;
+  const auto order = request.value("order", std::uint64_t{0});  // bit i: the baseline goes first in call i
+  const std::size_t sets = workspace_->sets();
+  backend_->set_mode(GpuBackend::Mode::recorded);
+  cuda.cuCtxResetPersistingL2Cache();
+
+  Marks marks[2][2];  // [call & 1][candidate, baseline]
+  std::size_t next_stamp = 0;
+  for (auto& pair : marks) {
+    for (Marks& one : pair) {
+      CUresult result = cuda.cuEventCreate(&one.start, CU_EVENT_DEFAULT);
+      if (result == CUDA_SUCCESS) result = cuda.cuEventCreate(&one.end, CU_EVENT_DEFAULT);
+      if (auto done = device_->check(result, "cuEventCreate"); !done) return tl::unexpected<Error>(done.error());
+      one.stamp_start = stamps_ + 8 * next_stamp++;
+      one.stamp_end = stamps_ + 8 * next_stamp++;
+    }
+  }
+  Json samples = Json::array();
+  std::vector<ClockReader::Reading> readings;
+  RunnerReport report;
+  Waited waited = Waited::answered;
+  std::vector<GpuBackend::Work> work[2];  // must live until the call has run
+  bool interrupted[2]{};
+
+  const auto elapsed = [&](const Marks& one) {
+    float milliseconds = 0;
+    cuda.cuEventElapsedTime(&milliseconds, one.start, one.end);
+    return static_cast<double>(milliseconds);
+  };
+  /// Collects call `index`; false when it failed.
+  const auto collect = [&](std::size_t index) -> Result<bool> {
+    auto& [candidate, baseline] = marks[index & 1];
+    const bool last_is_baseline = with_baseline && ((order >> (index & 63)) & 1) == 0;
+    if (!await(last_is_baseline ? baseline.end : candidate.end, "a timed call")) return false;
+    std::uint64_t stamps[4]{};
+    // On the stream the copy would wait for the next call's gate: the stamps of this one are complete, so they can be
+    // read beside it.
+    if (auto done = device_->check(cuda.cuMemcpyDtoH(stamps, candidate.stamp_start, sizeof stamps), "reading stamps");
+        !done) {
+      return tl::unexpected<Error>(done.error());
+    }
+    const auto span = [](std::uint64_t start, std::uint64_t end) { return 1e-6 * static_cast<double>(end - start); };
+    Json sample = {elapsed(candidate), span(stamps[0], stamps[1]), nullptr, nullptr, interrupted[index & 1],
+                   index % sets};
+    if (with_baseline) {
+      sample[2] = elapsed(baseline);
+      sample[3] = span(stamps[2], stamps[3]);
+    }
+    samples.push_back(std::move(sample));
+    if (const auto reading = clocks_->read()) readings.push_back(*reading);
+    return true;
+  };
+
+  const auto run_baseline = [&](std::size_t set, Marks& one) -> Result<void> {
+    if (flush) {
+      if (auto done = flush_cache(); !done) return done;
+    }
+    if (auto done = mark_start(one); !done) return done;
+    if (auto done = baseline_->run(workspace_->addresses(set, false), baseline_outputs_); !done) return done;
+    return mark_end(one);
+  };
+
+  bool good = true;
+  Result<void> failed{};
+  std::size_t index = 0;
+  for (; index < seeds.size() && good && failed; ++index) {
+    const std::size_t set = index % sets, parity = index & 1;
+    auto& [candidate, baseline] = marks[parity];
+    const bool baseline_first = with_baseline && ((order >> (index & 63)) & 1) != 0;
+    guarded_->guard(workspace_->ranges(set));
+    const auto step = [&](Result<void> done) {
+      if (failed && !done) failed = done;
+    };
+    step(workspace_->fill_inputs(set, seeds[index], 0));
+    step(workspace_->poison_outputs(set));
+    if (baseline_first) {
+      step(run_baseline(set, baseline));
+      open_gate(baseline);  // it runs while the candidate's host code does
+    }
+    if (flush) step(flush_cache());
+    step(mark_start(candidate));
+    if (!failed) break;
+    interrupted[parity] = false;
+    backend_->on_interruption([&] {
+      interrupted[parity] = true;
+      open_gate(candidate);
+    });
+    if (auto told = tell_runner(set); !told) {
+      waited = Waited::runner_gone;
+    } else {
+      waited = await_runner(report);
+    }
+    if (waited != Waited::answered || report.outcome != RunnerOutcome::finished || backend_->fault()) {
+      good = false;
+      open_gate(candidate);
+      break;
+    }
+    work[parity] = backend_->take();
+    for (const GpuBackend::Work& one : work[parity]) step(backend_->run(one));
+    step(mark_end(candidate));
+    if (with_baseline && !baseline_first) step(run_baseline(set, baseline));
+    open_gate(with_baseline && !baseline_first ? baseline : candidate);
+    if (!failed) break;
+    if (index > 0) {
+      auto collected = collect(index - 1);
+      if (!collected) return tl::unexpected<Error>(collected.error());
+      good = *collected;
+    }
+  }
+  backend_->on_interruption({});
+  if (good && failed && index > 0) {
+    auto collected = collect(index - 1);
+    if (!collected) return tl::unexpected<Error>(collected.error());
+    good = *collected;
+  }
+  Json reply = observations(waited, report);
+  reply["samples"] = std::move(samples);
+  reply["clocks"] = clocks_json(readings);
+  if (!clocks_->missing().empty()) reply["clocks_missing"] = clocks_->missing();
+  if (!timed_out_kernel_.empty()) reply["kernel_timeout"] = true;
+  if (const auto fault = backend_->fault()) {
+    reply["fault"] = {
+        {"rule", fault->rule}, {"message", fault->message}, {"remedy", fault->remedy}, {"kernel", fault->place.kernel}};
+  } else if (!failed) {
+    // The driver refused work of the candidate's, or ours.
+    reply["fault"] = {{"rule", "launch.refused"}, {"message", failed.error().message}, {"remedy", ""}, {"kernel", ""}};
+  }
+  if (good && failed) {
+    if (auto done = device_->synchronize("timed calls"); !done) return tl::unexpected<Error>(done.error());
+    backend_->free_retired();
+    for (auto& pair : marks) {
+      for (const Marks& one : pair) {
+        cuda.cuEventDestroy(one.start);
+        cuda.cuEventDestroy(one.end);
+      }
+    }
+  }
+  return reply;
+}
+
+Result<Json> Executor::fetch(const Json& request) {
+  const auto set = request.at("set").get<std::size_t>();
+  const auto argument = request.at("argument").get<std::size_t>();
+  std::uint64_t to = request.at("to").get<std::uint64_t>();
+  const std::uint64_t whole = workspace_->arguments().at(argument).bytes;
+  for (const Json& range : request.at("ranges")) {
+    const auto offset = range.at(0).get<std::uint64_t>(), bytes = range.at(1).get<std::uint64_t>();
+    if (offset > whole || bytes > whole - offset || to > bulk_view_.size() || bytes > bulk_view_.size() - to)
+      return infrastructure_error("a range beyond the tensor or the bulk memory");
+    const CUresult copied = device_->driver().cuMemcpyDtoHAsync(
+        bulk_view_.data() + to, workspace_->address(set, argument) + offset, bytes, device_->stream());
+    if (auto done = device_->check(copied, "reading outputs"); !done) return tl::unexpected<Error>(done.error());
+    to += bytes;
+  }
+  if (auto done = device_->synchronize("reading outputs"); !done) return tl::unexpected<Error>(done.error());
+  return Json::object();
+}
+
+Result<Json> Executor::count(const Json& request) {
+  const auto set = request.at("set").get<std::size_t>();
+  backend_->set_mode(GpuBackend::Mode::immediate);
+  guarded_->guard(workspace_->ranges(set));
+  for (auto step : {workspace_->fill_inputs(set, request.at("seed").get<std::uint64_t>(), 0),
+                    workspace_->poison_outputs(set), device_->synchronize("preparing a call")}) {
+    if (!step) return tl::unexpected<Error>(step.error());
+  }
+  auto counter = SassCounts::start(*device_);
+  if (!counter) return tl::unexpected<Error>(counter.error());
+  if (auto told = tell_runner(set); !told) return tl::unexpected<Error>(told.error());
+  RunnerReport report;
+  const Waited waited = await_runner(report);
+  if (waited != Waited::answered || report.outcome != RunnerOutcome::finished || backend_->fault())
+    return infrastructure_error("the call whose instructions were counted did not end well");
+  auto counts = (*counter)->stop();
+  if (!counts) return tl::unexpected<Error>(counts.error());
+  std::string text;
+  for (const SassCounts::Count& one : *counts)
+    text += fmt::format("{} {} {} {}\n", one.function, one.offset, one.warps, one.threads);
+  const auto to = request.at("to").get<std::uint64_t>();
+  if (to > bulk_view_.size() || text.size() > bulk_view_.size() - to)
+    return infrastructure_error("the counts do not fit the bulk memory");
+  std::memcpy(bulk_view_.data() + to, text.data(), text.size());
+  return Json{{"bytes", text.size()}};
+}
+
+}  // namespace ptxbench::gpu

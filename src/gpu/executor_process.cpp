@@ -1,0 +1,119 @@
+#include "gpu/executor_process.h"
+
+#include <cstdlib>
+
+#include "base/files.h"
+
+namespace ptxbench::gpu {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> find_executor() {
+  std::vector<fs::path> places;
+  if (const char* own = std::getenv("PTXBENCH_EXECUTOR"); own != nullptr && *own != '\0') places.emplace_back(own);
+  if (const auto program = base::executable_path()) places.push_back(program->parent_path() / "ptxbench-executor");
+  places.push_back(fs::path(PTXBENCH_BUILD_DIR) / "ptxbench-executor");
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (fs::is_regular_file(place, error)) return place;
+  }
+  return infrastructure_error(
+      "ptxbench-executor, which owns the GPU, is not beside the program: building it takes CUDA 13.0's compiler and "
+      "headers; use --backend emulator");
+}
+
+bool has_gpu() {
+  std::error_code error;
+  return fs::exists("/dev/nvidiactl", error) && find_executor().has_value();
+}
+
+Result<std::unique_ptr<ExecutorProcess>> ExecutorProcess::start(int device) {
+  const auto program = find_executor();
+  if (!program) return tl::unexpected<Error>(program.error());
+  auto ends = Channel::make();
+  if (!ends) return tl::unexpected<Error>(ends.error());
+  std::unique_ptr<ExecutorProcess> out(new ExecutorProcess);
+  out->ordinal_ = device;
+  out->channel_ = std::move(ends->first);
+  base::ProcessOptions options;
+  options.argv = {program->string(), std::to_string(device), std::to_string(ends->second.fd())};
+  options.inherited_fds = {ends->second.fd()};
+  options.cancel = out->stop_.get_token();
+  options.max_stdout_bytes = options.max_stderr_bytes = std::size_t{1} << 20;
+  // The thread stays as long as the process: that one ends with the thread that started it.
+  out->watcher_ = std::thread(
+      [options = std::move(options), result = out->result_, end = std::make_shared<Channel>(std::move(ends->second))] {
+        base::ProcessOptions mine = options;
+        mine.on_started = [&](pid_t) { end->close(); };
+        auto ran = base::run_process(mine);
+        if (ran) {
+          *result = std::move(*ran);
+        } else {
+          result->stderr_text = ran.error().message;
+        }
+        end->close();
+      });
+  return out;
+}
+
+ExecutorProcess::~ExecutorProcess() {
+  kill();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void ExecutorProcess::kill() { stop_.request_stop(); }
+
+std::string ExecutorProcess::last_words() const {
+  std::string words = result_->stderr_text;
+  if (words.size() > 500) words.resize(500);
+  while (!words.empty() && words.back() == '\n') words.pop_back();
+  return words;
+}
+
+Result<void> ExecutorProcess::await_ready(std::chrono::milliseconds time) {
+  if (ready_) return {};
+  auto message = channel_.receive(time);
+  if (message && !*message) {
+    kill();
+    return infrastructure_error("GPU {} did not answer within {} s", ordinal_, time.count() / 1000);
+  }
+  if (!message) {
+    kill();
+    watcher_.join();
+    const std::string words = last_words();
+    return infrastructure_error("the executor of GPU {} ended while it started{}{}", ordinal_,
+                                words.empty() ? "" : ": ", words);
+  }
+  const base::Json& json = (*message)->json;
+  if (!json.value("ready", false)) return infrastructure_error("{}", json.value("error", "the executor did not start"));
+  socket_ = json.value("socket", "");
+  device_ = json.value("device", base::Json::object());
+  ready_ = true;
+  return {};
+}
+
+Result<base::Json> ExecutorProcess::request(const base::Json& request, std::chrono::milliseconds time,
+                                            const std::vector<int>& descriptors) {
+  if (auto ready = await_ready(); !ready) return tl::unexpected<Error>(ready.error());
+  if (auto sent = channel_.send(request, descriptors); !sent) return tl::unexpected<Error>(sent.error());
+  auto message = channel_.receive(time);
+  if (!message) {
+    kill();
+    if (watcher_.joinable()) watcher_.join();
+    return infrastructure_error("the executor of GPU {} {}{}{}", ordinal_, result_->outcome(),
+                                last_words().empty() ? "" : ": ", last_words());
+  }
+  if (!*message) {
+    kill();
+    return infrastructure_error("the executor of GPU {} gave no answer within {:.1f} s", ordinal_,
+                                std::chrono::duration<double>(time).count());
+  }
+  base::Json& json = (*message)->json;
+  if (!json.value("ok", false)) {
+    Error error{json.value("input", false) ? ErrorKind::input : ErrorKind::infrastructure, json.value("error", "")};
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return std::move(json);
+}
+
+}  // namespace ptxbench::gpu

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "cuda_shim/guarded_backend.h"
+#include "gpu/device.h"
+#include "gpu/device_memory.h"
+#include "gpu/kernels.h"
+
+namespace ptxbench::gpu {
+
+/// The executor's own kernels (kernels.cu).
+class Kernels {
+ public:
+  static Result<Kernels> load(const Device& device);
+  Result<void> fill_random(std::uint64_t out, ElementType type, int distribution, std::uint64_t seed,
+                           std::uint32_t tensor, std::uint64_t count) const;
+  Result<void> fill_words(std::uint64_t out, std::uint64_t word, std::uint64_t count) const;
+  Result<void> count_differences(std::uint64_t left, std::uint64_t right, std::uint64_t words,
+                                 std::uint64_t counter) const;
+  /// Waits until the word at `gate` (host memory the GPU sees) is at least `ticket`, then writes the time.
+  Result<void> gate(std::uint64_t gate, std::uint32_t ticket, std::uint64_t stamp) const;
+  Result<void> stamp(std::uint64_t stamp) const;
+
+ private:
+  Result<void> launch(CUfunction function, unsigned blocks, unsigned threads, void** parameters,
+                      const char* what) const;
+  const Device* device_ = nullptr;
+  CUfunction fill_random_ = nullptr, fill_words_ = nullptr, count_differences_ = nullptr, gate_ = nullptr,
+             stamp_ = nullptr;
+};
+
+/// One tensor of the call, or a scalar (bytes 0).
+struct WorkArgument {
+  std::string name;
+  bool output = false;
+  std::uint64_t bytes = 0, count = 0;
+  std::uint64_t poison = 0;  ///< of outputs: the pattern, repeated to 8 bytes
+  /// Of inputs: made by the generator, or copied from `base`.
+  std::optional<ElementType> random;
+  std::uint32_t tensor = 0;
+  std::uint64_t base = 0;
+};
+
+/// The problem's tensors in device memory, in several sets at addresses of their own.
+class Workspace {
+ public:
+  Workspace(const Device& device, DeviceMemory& memory, const Kernels& kernels)
+      : device_(device), memory_(memory), kernels_(kernels) {}
+  ~Workspace();
+
+  /// `upload`: where inputs lie that are not generated.
+  Result<void> place(const base::Json& arguments, std::size_t sets, std::span<const std::byte> upload);
+  std::size_t sets() const { return sets_.size(); }
+  const std::vector<WorkArgument>& arguments() const { return arguments_; }
+  std::uint64_t address(std::size_t set, std::size_t argument) const { return sets_.at(set).at(argument); }
+  std::vector<std::uint64_t> addresses(std::size_t set, bool outputs) const;
+  std::vector<cuda_shim::TensorRange> ranges(std::size_t set) const;
+
+  // On the device's stream, without waiting.
+  Result<void> fill_inputs(std::size_t set, std::uint64_t seed, int distribution) const;
+  Result<void> poison_outputs(std::size_t set) const;
+  Result<void> fill_guards(std::size_t set) const;
+
+  // These wait.
+  Result<std::vector<std::string>> changed_inputs(std::size_t set, std::uint64_t seed, int distribution);
+  /// Tensors beside which bytes have changed.
+  Result<std::vector<std::string>> overrun(std::size_t set) const;
+
+ private:
+  Result<void> fill_input(const WorkArgument& argument, std::uint64_t address, std::uint64_t seed,
+                          int distribution) const;
+  const Device& device_;
+  DeviceMemory& memory_;
+  const Kernels& kernels_;
+  std::vector<WorkArgument> arguments_;
+  std::vector<std::vector<std::uint64_t>> sets_;  ///< address of each argument; 0 for scalars
+  std::vector<std::uint64_t> blocks_;
+  std::uint64_t scratch_ = 0, counter_ = 0;
+};
+
+}  // namespace ptxbench::gpu

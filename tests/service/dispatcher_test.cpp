@@ -281,6 +281,25 @@ TEST_F(DispatcherTest, WhatFailsOnTheEmulatorNeverReachesAGpu) {
   EXPECT_EQ(metrics_.value("ptxbench_units_finished_total", {{"lane", "gpu"}, {"outcome", "done"}}), 0);
 }
 
+TEST_F(DispatcherTest, ALostGpuLosesNoTask) {
+  options_.worker.environment["FAKE_LOST_GPU"] = (folder_->path() / "lost").string();
+  options_.lanes = {
+      {Lane::cpu, "emulator", "emulator:0", 1}, {Lane::gpu, "gpu", "cuda:0", 0}, {Lane::gpu, "gpu", "cuda:1", 0}};
+  open();
+  std::vector<std::string> ids;
+  for (int i = 0; i < 6; ++i) ids.push_back(submit(make("sleep 0.1")));
+  for (const std::string& id : ids) {
+    const Task task = finished(id);
+    EXPECT_EQ(task.status, TaskStatus::completed) << task.error;
+    EXPECT_EQ(native_task(task).at("evaluations")[0].at("device"), "cuda:0");
+  }
+  // It is not given a second unit.
+  EXPECT_EQ(metrics_.value("ptxbench_unit_retries_total", {{"reason", "error"}}), 1);
+  const auto health = dispatcher_->health();
+  EXPECT_TRUE(health[1].healthy);
+  EXPECT_FALSE(health[2].healthy);
+}
+
 TEST_F(DispatcherTest, AWorkerThatDiesIdleIsReplaced) {
   open();
   EXPECT_EQ(finished(submit(make("pass"))).status, TaskStatus::completed);

@@ -6,11 +6,13 @@
 //   sleep SECONDS                                            then pass
 //   crash_on UUID                                            for this workload, else pass
 //   stop                                                     fails when it is screened, else passes
+//   (with $FAKE_LOST_GPU=FILE: cuda:1 is lost with the first unit it gets, and cannot be opened again)
 //   run SECONDS                                              says that the candidate executes, sleeps, passes
 
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -64,7 +66,14 @@ void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<d
 
 Json answer(const Json& request) {
   const std::string kind = request.value("kind", "");
+  const char* lost = std::getenv("FAKE_LOST_GPU");
+  const bool is_lost = lost != nullptr && request.value("device", "") == "cuda:1";
+  if (is_lost && kind == "probe" && std::filesystem::exists(lost)) return error("infrastructure", "no such GPU");
   if (kind == "probe") return Json{{"ready", true}};
+  if (is_lost) {
+    first_time(lost);
+    return error("infrastructure", "the GPU has fallen off the bus");
+  }
   std::istringstream words(request.value("source", ""));
   std::string word, argument;
   words >> word >> argument;

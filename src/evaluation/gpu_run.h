@@ -76,7 +76,7 @@ class GpuRun {
   std::size_t sets_ = 1;
   bool fresh_ = true;
   std::string baseline_, baseline_version_, no_baseline_;
-  std::vector<bool> random_;  ///< per input
+  std::vector<bool> random_;                   ///< per input
   base::Json seconds_ = base::Json::object();  ///< spent, by step
 
   std::stop_source stop_runner_;

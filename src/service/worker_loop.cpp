@@ -56,6 +56,7 @@ Result<void> apply_backend(const Json& request, evaluation::EvaluateOptions& opt
   if (!ordinal || *ordinal > kMostGpus) return input_error("request.device: cuda:N, not '{}'", device);
   options.backend = evaluation::EvaluateOptions::Backend::gpu;
   options.gpu = static_cast<int>(*ordinal);
+  options.more_to_come = true;
   return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -28,6 +29,11 @@ class GuardedBackend final : public DeviceBackend {
   /// May change a launch before it runs. Called in the executing thread.
   using Adjust = std::function<void(emulator::LaunchRequest&)>;
 
+  /// Bytes that host code may copy to the device in one call, for tables and tensor maps: more could be results that
+  /// the host computed.
+  static std::uint64_t most_host_bytes(std::uint64_t output_bytes) {
+    return std::max<std::uint64_t>(64 * 1024, output_bytes / 4);
+  }
   /// What one call of the candidate may do before its launches are refused.
   struct Limits {
     std::uint64_t launches = 10'000;

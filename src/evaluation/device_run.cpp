@@ -295,6 +295,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
     if (options.on_launch) options.on_launch(report.kernel);
     if (options.on_report) options.on_report(report);
   };
+  shim_options.expects_client = true;
   auto server = cuda_shim::ShimServer::start(backend, output, std::move(shim_options));
   if (!server) return tl::unexpected<Error>(server.error());
 
@@ -304,6 +305,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   call.socket = (*server)->socket_path();
   call.call = &tensors->call();
   call.limits = options.limits;
+  call.on_started = [&](pid_t process) { (*server)->expect(process); };
   call.cancel = options.cancel;
   call.idle = [&]() -> std::optional<std::chrono::milliseconds> {
     Clock::time_point since;

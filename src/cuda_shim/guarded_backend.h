@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class GuardedBackend final : public DeviceBackend {
   GuardedBackend(std::unique_ptr<DeviceBackend> device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits);
   /// From now on these are the problem's tensors, and counting starts again.
   void guard(std::vector<TensorRange> tensors);
+
+  /// From now on only PTX with these SHA-256 is loaded: other code did not come out of the judged source.
+  void allow_ptx(std::set<std::string> digests);
 
   struct Observed {
     std::uint64_t launches = 0;
@@ -92,6 +96,7 @@ class GuardedBackend final : public DeviceBackend {
   Observed observed_;
   Limits limits_;
   std::uint64_t instructions_ = 0;
+  std::optional<std::set<std::string>> allowed_ptx_;
   bool running_ = false;
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
 };

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "cuda_shim/program_check.h"
 #include "cuda_shim/server.h"
 #include "evaluation/choose_clusters.h"
 #include "problem/comparison.h"
@@ -280,6 +281,10 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   // A solution of several kernels may use the budget more than once, but not for ever.
   if (options.instruction_budget != 0) limits.instructions = options.instruction_budget * 4;
   cuda_shim::GuardedBackend backend(cuda_shim::make_emulator_backend(gpu), tensors->ranges(), adjust, limits);
+
+  auto own_code = cuda_shim::ptx_digests(library);
+  if (!own_code) return tl::unexpected<Error>(own_code.error());
+  backend.allow_ptx(std::move(*own_code));
 
   cuda_shim::ShimOptions shim_options;
   std::mutex launches_mutex;

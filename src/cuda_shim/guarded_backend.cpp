@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace ptxbench::cuda_shim {
@@ -74,7 +75,18 @@ std::shared_ptr<const emulator::Allocation> GuardedBackend::find(uint64_t addres
 }
 uint64_t GuardedBackend::used_bytes() const { return device_->used_bytes(); }
 uint64_t GuardedBackend::total_bytes() const { return device_->total_bytes(); }
+void GuardedBackend::allow_ptx(std::set<std::string> digests) {
+  const std::lock_guard lock(mutex_);
+  allowed_ptx_ = std::move(digests);
+}
+
 Result<emulator::ModuleId> GuardedBackend::load_ptx(std::string_view text, std::string name) {
+  const std::string digest = base::sha256_hex(text);
+  {
+    const std::lock_guard lock(mutex_);
+    if (allowed_ptx_ && !allowed_ptx_->contains(digest))
+      return input_error("{}: this PTX (SHA-256 {}) is not the artifact's", name, digest);
+  }
   return device_->load_ptx(text, std::move(name));
 }
 Result<void> GuardedBackend::unload(emulator::ModuleId module) { return device_->unload(module); }

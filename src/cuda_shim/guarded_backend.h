@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,11 @@ class GuardedBackend final : public DeviceBackend {
   /// May change a launch before it runs. Called in the executing thread.
   using Adjust = std::function<void(emulator::LaunchRequest&)>;
 
+  /// Bytes that host code may copy to the device in one call, for tables and tensor maps: more could be results that
+  /// the host computed.
+  static std::uint64_t most_host_bytes(std::uint64_t output_bytes) {
+    return std::max<std::uint64_t>(64 * 1024, output_bytes / 4);
+  }
   /// What one call of the candidate may do before its launches are refused.
   struct Limits {
     std::uint64_t launches = 10'000;
@@ -36,6 +43,9 @@ class GuardedBackend final : public DeviceBackend {
   GuardedBackend(std::unique_ptr<DeviceBackend> device, std::vector<TensorRange> tensors, Adjust adjust, Limits limits);
   /// From now on these are the problem's tensors, and counting starts again.
   void guard(std::vector<TensorRange> tensors);
+
+  /// From now on only PTX with these SHA-256 is loaded: other code did not come out of the judged source.
+  void allow_ptx(std::set<std::string> digests);
 
   struct Observed {
     std::uint64_t launches = 0;
@@ -86,6 +96,7 @@ class GuardedBackend final : public DeviceBackend {
   Observed observed_;
   Limits limits_;
   std::uint64_t instructions_ = 0;
+  std::optional<std::set<std::string>> allowed_ptx_;
   bool running_ = false;
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
 };

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "cuda_shim/protocol.h"
 #include "cuda_shim/sandbox.h"
 
@@ -68,8 +69,20 @@ Result<HostOutcome> run_host_process(const HostRequest& request) {
       options.environment["LD_PRELOAD"] = joined(both, "LD_PRELOAD", request);
     }
   }
-  const bool sockets = !request.untrusted || !request.socket.empty();
-  const auto sandbox = Sandbox::prepare(request.limits.data_bytes, request.untrusted, sockets);
+  SandboxOptions sandbox_options;
+  sandbox_options.data_bytes = request.limits.data_bytes;
+  sandbox_options.sockets = !request.untrusted || !request.socket.empty();
+  sandbox_options.untrusted = request.untrusted;
+  sandbox_options.candidate = request.candidate;
+  sandbox_options.readable = request.readable;
+  if (sandbox_options.readable) {
+    const auto found = options.environment.find("LD_LIBRARY_PATH");
+    const std::string folders = found == options.environment.end() ? "" : found->second.value_or("");
+    for (const std::string_view folder : base::split(folders, ':')) {
+      if (!folder.empty()) sandbox_options.readable->emplace_back(folder);
+    }
+  }
+  const auto sandbox = Sandbox::prepare(sandbox_options);
   if (!sandbox) return tl::unexpected<Error>(sandbox.error());
   protect_this_process();
   options.working_directory = request.working_directory;

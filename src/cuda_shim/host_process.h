@@ -34,7 +34,10 @@ struct HostRequest {
   std::filesystem::path working_directory;
   std::filesystem::path socket;  ///< ShimServer::socket_path(); empty: no device
   bool untrusted = false;  ///< may not change files nor leave its process group, nor without a device have sockets
-  bool preload = false;    ///< see ProgramInfo::needs_preload
+  bool candidate = false;  ///< with `untrusted`: neither starts processes nor makes shared memory (sandbox.h)
+  /// Also the client libraries and what LD_LIBRARY_PATH names may be read then, and nothing else (sandbox.h).
+  std::optional<std::vector<std::filesystem::path>> readable;
+  bool preload = false;          ///< see ProgramInfo::needs_preload
   bool inherit_streams = false;  ///< use our standard streams instead of capturing
   std::string stdin_text;
   std::vector<int> inherited_fds;                        ///< descriptors the process keeps under the same number

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "base/hash.h"
 #include "cuda_shim/fatbin.h"
 #include "cuda_shim/shared_memory.h"
 
@@ -175,6 +176,27 @@ Result<ProgramInfo> check_program(const std::filesystem::path& program) {
     if (!usable) return input_error("{} has no PTX for an sm_90a device, only other code; {}", name, kPtxRemedy);
   }
   return info;
+}
+
+Result<std::set<std::string>> ptx_digests(const std::filesystem::path& program) {
+  OwnedFd fd(::open(program.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0)
+    return input_error("cannot open {}: {}", program.string(), std::strerror(errno));
+  const File file(std::move(fd), static_cast<uint64_t>(status.st_size));
+  const auto header = file.table<Elf64_Ehdr>(0, 1);
+  const auto elf = header ? read_elf(file, header->front()) : std::nullopt;
+  if (!elf) return input_error("{} is no ELF file", program.string());
+  const auto entries = parse_fatbin(std::as_bytes(std::span(elf->fatbin)));
+  if (!entries) return tl::unexpected<Error>(entries.error());
+  std::set<std::string> out;
+  for (const FatbinEntry& entry : *entries) {
+    if (entry.kind != FatbinKind::ptx) continue;
+    auto text = unpack(entry);
+    if (!text) return tl::unexpected<Error>(text.error());
+    out.insert(base::sha256_hex(std::string_view(*text).substr(0, text->find('\0'))));
+  }
+  return out;
 }
 
 }  // namespace ptxbench::cuda_shim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,8 @@ struct ProgramInfo {
 /// Refuses, with the flag to use, what cannot run on the emulated device: no ELF program for this machine, a static or
 /// another version's CUDA runtime, device code without usable PTX.
 Result<ProgramInfo> check_program(const std::filesystem::path& program);
+
+/// SHA-256 (hexadecimal) of each PTX text in its device code.
+Result<std::set<std::string>> ptx_digests(const std::filesystem::path& program);
 
 }  // namespace ptxbench::cuda_shim

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -61,6 +62,26 @@ int add_rules(scmp_filter_ctx context, bool sockets) {
   return failed;
 }
 
+/// Of all that devices take by ioctl only what terminals and plain files know (type byte 'T'): no node of a GPU can be
+/// used, whoever's descriptor it is. A filter can compare bits, not say "another type": it names each bit that differs.
+int add_ioctl_rules(scmp_filter_ctx context) {
+  const uint32_t denied = SCMP_ACT_ERRNO(EPERM);
+  constexpr uint64_t kTerminal = 'T';
+  int failed = 0;
+  const auto deny = [&](uint64_t mask, uint64_t value) {
+    const scmp_arg_cmp match = {1, SCMP_CMP_MASKED_EQ, mask, value};
+    failed |= seccomp_rule_add_array(context, denied, SCMP_SYS(ioctl), 1, &match);
+  };
+  for (unsigned bit = 8; bit < 16; ++bit) {
+    const uint64_t mask = uint64_t{1} << bit;
+    deny(mask, ~(kTerminal << 8) & mask);
+  }
+  // These put words into the mouth of the user at the terminal.
+  deny(0xffff'ffff, TIOCSTI);
+  deny(0xffff'ffff, TIOCLINUX);
+  return failed;
+}
+
 /// For code that has no business with files: paths can be opened for reading only and never changed, and no process
 /// leaves the group that is ended together.
 int add_untrusted_rules(scmp_filter_ctx context) {
@@ -91,6 +112,26 @@ int add_untrusted_rules(scmp_filter_ctx context) {
   deny_flags(O_ACCMODE, O_RDWR);
   deny_flags(O_CREAT, O_CREAT);
   deny_flags(O_TRUNC, O_TRUNC);
+  failed |= add_ioctl_rules(context);
+  // Memory that the limit on private memory does not count.
+  for (const int call : {SCMP_SYS(shmget), SCMP_SYS(shmat), SCMP_SYS(msgget), SCMP_SYS(mq_open)})
+    failed |= seccomp_rule_add(context, denied, call, 0);
+  return failed;
+}
+
+/// For a candidate's host code: one process, and no memory besides its private one and what the device shares with it.
+int add_candidate_rules(scmp_filter_ctx context) {
+  const uint32_t denied = SCMP_ACT_ERRNO(EPERM);
+  int failed = 0;
+  const scmp_arg_cmp new_process = {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0};
+  failed |= seccomp_rule_add_array(context, denied, SCMP_SYS(clone), 1, &new_process);
+  for (const int call : {SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(memfd_create), SCMP_SYS(memfd_secret)})
+    failed |= seccomp_rule_add(context, denied, call, 0);
+  // Its flags lie in memory; the C library then makes threads with clone.
+  failed |= seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+  const uint64_t shared_anonymous = (MAP_SHARED & MAP_SHARED_VALIDATE) | MAP_ANONYMOUS;
+  const scmp_arg_cmp shared = {3, SCMP_CMP_MASKED_EQ, shared_anonymous, shared_anonymous};
+  failed |= seccomp_rule_add_array(context, denied, SCMP_SYS(mmap), 1, &shared);
   return failed;
 }
 
@@ -118,6 +159,28 @@ void leave_network(int user, int group) {
   write_text("/proc/self/gid_map", line);
 }
 
+/// Landlock's interface, which is younger than the C library's headers may be.
+struct RulesetAttribute {
+  uint64_t handled_access = 0;
+};
+struct [[gnu::packed]] PathRule {
+  uint64_t allowed_access = 0;
+  int32_t parent = -1;
+};
+constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
+constexpr uint64_t kExecute = 1 << 0, kReadFile = 1 << 2, kReadFolder = 1 << 3;
+constexpr uint64_t kAllOfFirstVersion = (1 << 13) - 1;
+constexpr int kRuleIsPath = 1;
+
+/// Only system calls: also used in the child.
+void allow_path(int ruleset, const char* path, bool folder) {
+  const int at = ::open(path, O_PATH | O_CLOEXEC);
+  if (at < 0) return;
+  const PathRule rule{kExecute | kReadFile | (folder ? kReadFolder : 0), at};
+  ::syscall(kAddRule, ruleset, kRuleIsPath, &rule, 0U);
+  ::close(at);
+}
+
 void drop_capabilities() {
   for (unsigned long capability = 0; capability < 64; ++capability) ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -127,10 +190,16 @@ void drop_capabilities() {
 
 }  // namespace
 
-Result<Sandbox> Sandbox::prepare(uint64_t data_bytes, bool untrusted, bool sockets) {
+bool restricts_files() {
+  constexpr unsigned kVersion = 1;  // asks for the version instead of making rules
+  return ::syscall(kCreateRuleset, nullptr, 0, kVersion) >= 1;
+}
+
+Result<Sandbox> Sandbox::prepare(const SandboxOptions& options) {
   Context context(seccomp_init(SCMP_ACT_ALLOW), seccomp_release);
-  if (context == nullptr || add_rules(context.get(), sockets) != 0 ||
-      (untrusted && add_untrusted_rules(context.get()) != 0))
+  if (context == nullptr || add_rules(context.get(), options.sockets) != 0 ||
+      (options.untrusted && add_untrusted_rules(context.get()) != 0) ||
+      (options.candidate && add_candidate_rules(context.get()) != 0))
     return infrastructure_error("cannot build the system call filter");
   OwnedFd file(::memfd_create("filter", MFD_CLOEXEC));
   if (!file || seccomp_export_bpf(context.get(), file.get()) != 0) {
@@ -143,7 +212,16 @@ Result<Sandbox> Sandbox::prepare(uint64_t data_bytes, bool untrusted, bool socke
   if (bytes <= 0 || ::pread(file.get(), sandbox.filter_.data(), static_cast<std::size_t>(bytes), 0) != bytes) {
     return infrastructure_error("cannot read the system call filter back: {}", std::strerror(errno));
   }
-  sandbox.data_bytes_ = data_bytes;
+  if (options.readable && restricts_files()) {
+    const RulesetAttribute attribute{kAllOfFirstVersion};
+    sandbox.files_ = OwnedFd(static_cast<int>(::syscall(kCreateRuleset, &attribute, sizeof attribute, 0U)));
+    if (!sandbox.files_) return infrastructure_error("cannot restrict files: {}", std::strerror(errno));
+    for (const std::filesystem::path& path : *options.readable) {
+      std::error_code ignored;
+      allow_path(sandbox.files_.get(), path.c_str(), std::filesystem::is_directory(path, ignored));
+    }
+  }
+  sandbox.data_bytes_ = options.data_bytes;
   sandbox.user_ = static_cast<int>(::getuid());
   sandbox.group_ = static_cast<int>(::getgid());
   return sandbox;
@@ -155,6 +233,10 @@ int Sandbox::enter() const {
   leave_network(user_, group_);
   drop_capabilities();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  if (files_) {
+    allow_path(files_.get(), "/proc/self", true);
+    if (::syscall(kRestrictSelf, files_.get(), 0U) != 0) return errno;
+  }
   sock_fprog program{static_cast<unsigned short>(filter_.size()),
                      reinterpret_cast<sock_filter*>(const_cast<uint64_t*>(filter_.data()))};
   if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) return errno;

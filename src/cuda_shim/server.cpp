@@ -54,6 +54,13 @@ bool receive(int fd, Request& request) {
          request.version == kProtocolVersion;
 }
 
+/// The process that made the connection; the kernel says so, not the client.
+pid_t peer_of(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 ? peer.pid : 0;
+}
+
 bool send(int fd, const Reply& reply, int descriptor) {
   iovec part{const_cast<Reply*>(&reply), sizeof reply};
   msghdr message{};
@@ -99,6 +106,7 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
       const std::lock_guard lock(mutex_);
       stopping_ = true;
       finish_ = finish;
+      changed_.notify_all();
       // Connections see the end of their input after the requests that are already there.
       for (const Connection& connection : connections_) ::shutdown(connection.fd.get(), finish ? SHUT_RD : SHUT_RDWR);
       if (session_ != nullptr) finish ? session_->client_gone() : session_->abandon();
@@ -115,6 +123,12 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
     ShimReport all = total_;
     if (session_ != nullptr) merge(all, session_->report());
     return all;
+  }
+
+  void expect(pid_t process) {
+    const std::lock_guard lock(mutex_);
+    expected_ = process;
+    changed_.notify_all();
   }
 
   const std::filesystem::path& path() const { return path_; }
@@ -155,8 +169,11 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
       if (waits[0].revents == 0) continue;
       OwnedFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!fd) continue;
+      const pid_t peer = peer_of(fd.get());
       const std::lock_guard lock(mutex_);
-      if (stopping_ || connections_.size() >= options_.max_connections) continue;
+      // Strangers must not use up the connections either.
+      if (stopping_ || peer <= 0 || (expected_ != 0 && peer != expected_)) continue;
+      if (connections_.size() >= options_.max_connections) continue;
       connections_.push_back({std::move(fd)});
       const auto connection = std::prev(connections_.end());
       // The state must outlive the thread's last look at it.
@@ -167,7 +184,9 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
   /// The first request of a connection: attaches it to the session of its process.
   std::shared_ptr<Session> attach(pid_t process) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ending_; });
+    // A client may be faster than whoever started it.
+    changed_.wait(lock, [&] { return stopping_ || (!ending_ && (expected_ != 0 || !options_.expects_client)); });
+    if (options_.expects_client && process != expected_) return nullptr;
     // A process that has ended may not have been noticed yet when the next one comes.
     const auto other_has_ended = [&] {
       return session_ != nullptr && process_ != process && ::kill(process_, 0) != 0 && errno == ESRCH;
@@ -217,17 +236,15 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
   }
 
   void converse(int fd) {
-    ucred peer{};
-    socklen_t length = sizeof peer;
+    const pid_t peer = peer_of(fd);
     Request request;
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || !receive(fd, request) ||
-        request.op != static_cast<uint16_t>(Op::hello)) {
+    if (peer <= 0 || !receive(fd, request) || request.op != static_cast<uint16_t>(Op::hello)) {
       return;
     }
     const bool lasting = get_body<BytesBody>(request).kind == 1;
     Reply reply;
     reply.serial = request.serial;
-    const std::shared_ptr<Session> session = attach(peer.pid);
+    const std::shared_ptr<Session> session = attach(peer);
     if (session == nullptr) {
       reply.error = cuda_error::kInitialization;
       send(fd, reply, -1);
@@ -264,7 +281,7 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
   std::condition_variable changed_;
   std::list<Connection> connections_;
   std::shared_ptr<Session> session_;
-  pid_t process_ = 0;
+  pid_t process_ = 0, expected_ = 0;
   OwnedFd process_fd_;
   unsigned attached_ = 0;
   bool stopping_ = false, finish_ = true, ending_ = false;
@@ -301,6 +318,8 @@ ShimServer::ShimServer(std::shared_ptr<State> state) : state_(std::move(state)) 
 ShimServer::~ShimServer() { state_->stop(false); }
 
 const std::filesystem::path& ShimServer::socket_path() const { return state_->path(); }
+
+void ShimServer::expect(pid_t process) { state_->expect(process); }
 
 ShimReport ShimServer::stop(bool finish) { return state_->stop(finish); }
 

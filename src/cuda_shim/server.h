@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -23,6 +25,9 @@ class ShimServer {
 
   /// For the client's environment, under kSocketVariable.
   const std::filesystem::path& socket_path() const;
+  /// With ShimOptions::expects_client: the only process that may be a client. Others of the same user can find the
+  /// socket, and are turned away.
+  void expect(pid_t process);
   /// Serves no more. With `finish`, work a client left in its streams runs to its end first; without, it is dropped and
   /// a launch that is executing ends early. The report covers all clients.
   ShimReport stop(bool finish = true);

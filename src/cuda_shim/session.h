@@ -63,7 +63,9 @@ struct ShimReport {
 };
 
 struct ShimOptions {
-  unsigned max_connections = 256;           ///< client threads
+  unsigned max_connections = 256;  ///< client threads
+  /// Nobody is served before ShimServer::expect() has named the process that may be a client, and nobody else then.
+  bool expects_client = false;
   uint64_t max_shared_bytes = 16ull << 30;  ///< pinned and managed memory of one client
   uint64_t max_image_bytes = 1ull << 30;    ///< module images that wait to be loaded, of all threads
   std::size_t max_modules = 4096, max_functions = 1u << 16;

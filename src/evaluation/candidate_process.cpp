@@ -186,12 +186,19 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
   request.socket = call.socket;
   request.inherited_fds =
       serves ? std::vector<int>{call.serve_fd} : std::vector<int>{call_file.get(), report_out.get()};
-  if (call.on_started) request.on_started = [&](pid_t) { call.on_started(); };
+  request.on_started = call.on_started;
   request.max_output_bytes = call.limits.output_bytes;
   request.limits.cpu_seconds = call.limits.cpu_seconds;
   request.limits.data_bytes = call.limits.memory_bytes;
   request.limits.file_bytes = 0;
   request.untrusted = true;
+  request.candidate = true;
+  request.readable = {*runner, runner->parent_path().parent_path() / "lib", call.library.parent_path()};
+  for (const char* path : {"/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/etc/ld.so.cache",
+                           "/dev/null", "/dev/zero", "/dev/urandom", "/sys/devices/system/cpu", "/proc/cpuinfo",
+                           "/proc/meminfo", "/proc/sys/vm/overcommit_memory"}) {
+    request.readable->emplace_back(path);
+  }
   request.cancel = stop.get_token();
   auto process = cuda_shim::run_host_process(request);
   if (!process) return tl::unexpected<Error>(process.error());

@@ -44,9 +44,10 @@ struct HostCall {
   std::filesystem::path socket;       ///< of the device
   const Call* call = nullptr;
   /// Instead of `call`: the runner's end of a socket over which calls come (`idle` is not asked then, and the outcome
-  /// has no report). `on_started`: the runner has it.
+  /// has no report).
   int serve_fd = -1;
-  std::function<void()> on_started;
+  /// The runner has been started, and has its descriptors. Its process is the device's only client.
+  std::function<void(pid_t)> on_started;
   CallLimits limits;
   /// Time since the last kernel ended; nothing while one runs.
   std::function<std::optional<std::chrono::milliseconds>()> idle;

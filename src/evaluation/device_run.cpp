@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "cuda_shim/program_check.h"
 #include "cuda_shim/server.h"
 #include "evaluation/choose_clusters.h"
 #include "problem/comparison.h"
@@ -281,6 +282,10 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   if (options.instruction_budget != 0) limits.instructions = options.instruction_budget * 4;
   cuda_shim::GuardedBackend backend(cuda_shim::make_emulator_backend(gpu), tensors->ranges(), adjust, limits);
 
+  auto own_code = cuda_shim::ptx_digests(library);
+  if (!own_code) return tl::unexpected<Error>(own_code.error());
+  backend.allow_ptx(std::move(*own_code));
+
   cuda_shim::ShimOptions shim_options;
   std::mutex launches_mutex;
   shim_options.on_launch = [&](const emulator::LaunchReport& report) {
@@ -295,6 +300,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
     if (options.on_launch) options.on_launch(report.kernel);
     if (options.on_report) options.on_report(report);
   };
+  shim_options.expects_client = true;
   auto server = cuda_shim::ShimServer::start(backend, output, std::move(shim_options));
   if (!server) return tl::unexpected<Error>(server.error());
 
@@ -304,6 +310,7 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   call.socket = (*server)->socket_path();
   call.call = &tensors->call();
   call.limits = options.limits;
+  call.on_started = [&](pid_t process) { (*server)->expect(process); };
   call.cancel = options.cancel;
   call.idle = [&]() -> std::optional<std::chrono::milliseconds> {
     Clock::time_point since;

@@ -44,6 +44,7 @@ struct DeviceRunOptions {
   std::optional<unsigned> sample_clusters;  ///< beside the corners; nothing: run everything
   std::uint64_t sample_seed = 1;
   std::optional<std::uint64_t> sample_launch;  ///< cut down only this launch (from 0); nothing: every one
+  std::string ptx_sha256;                      ///< the only code that may be loaded; empty: any
   std::stop_token cancel;
   /// Called in the executing thread before each launch.
   std::function<void(const std::string& kernel)> on_launch;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -26,7 +28,8 @@ constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
 constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
 constexpr std::size_t kMostSets = 4;
-constexpr std::size_t kBatch = 12;  ///< timed calls between two looks at the statistics
+constexpr std::size_t kSamples = 3;  ///< calls of a batch that are verified
+constexpr std::size_t kBatch = 12;   ///< timed calls between two looks at the statistics
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -242,9 +245,11 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return infrastructure_error("cannot make a socket pair: {}", std::strerror(errno));
   const cuda_shim::OwnedFd ours(ends[0]);
-  start_runner(candidate, ends[1]);
+  const auto runner = start_runner(candidate, ends[1]);
+  if (!runner) return tl::unexpected<Error>(runner.error());
 
   Json request = {{"op", "prepare"},
+                  {"runner", *runner},
                   {"arguments", std::move(list)},
                   {"call", hex(call.data(), call.size() * sizeof(CallArgument))},
                   {"sets", sets_},
@@ -267,7 +272,7 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
   return {};
 }
 
-void GpuRun::start_runner(const Candidate& candidate, int fd) {
+Result<pid_t> GpuRun::start_runner(const Candidate& candidate, int fd) {
   HostCall call;
   call.library = candidate.library;
   call.ffi_runtime = candidate.ffi_runtime;
@@ -275,12 +280,25 @@ void GpuRun::start_runner(const Candidate& candidate, int fd) {
   call.limits = options_.limits;
   call.serve_fd = fd;
   call.cancel = stop_runner_.get_token();
-  runner_ = std::thread([this, call = std::move(call), fd] {
-    HostCall mine = call;
-    mine.on_started = [fd] { ::close(fd); };
-    runner_outcome_ = run_candidate(mine);
-    if (!runner_outcome_) ::close(fd);
+  std::promise<pid_t> started;
+  auto process = started.get_future();
+  runner_ = std::thread([this, call = std::move(call), fd, started = std::move(started)]() mutable {
+    bool running = false;
+    call.on_started = [&](pid_t pid) {
+      ::close(fd);
+      running = true;
+      started.set_value(pid);
+    };
+    runner_outcome_ = run_candidate(call);
+    if (running) return;
+    ::close(fd);
+    started.set_value(0);
   });
+  const pid_t pid = process.get();
+  if (pid > 0) return pid;
+  runner_.join();
+  if (!runner_outcome_) return tl::unexpected<Error>(runner_outcome_.error());
+  return infrastructure_error("the candidate's process did not start");
 }
 
 CallOutcome GpuRun::end_runner() {
@@ -358,12 +376,48 @@ Result<DeviceObservation> GpuRun::call() {
   return observation;
 }
 
-Result<bool> GpuRun::verify(std::size_t set, std::uint64_t seed, Performance& performance) {
+GpuRun::Sample GpuRun::choose_sample(std::size_t call) const {
+  constexpr std::int64_t kPlaces = 2, kRows = 16, kColumns = 64;
+  std::mt19937_64 random(secret());
+  const auto between = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  Sample sample;
+  sample.call = call;
+  sample.parts = Json::array();
+  for (std::size_t i = 0; i < problem_.output_shapes.size(); ++i) {
+    std::vector<problem::Tile>& tiles = sample.tiles.emplace_back();
+    const auto count = problem::element_count(problem_.output_shapes[i]);
+    const std::uint64_t element = problem::bits_of(problem_.definition.outputs[i].dtype) / 8;
+    if (!count || *count == 0 || element == 0) continue;
+    const auto columns = problem_.output_shapes[i].empty() ? 1 : problem_.output_shapes[i].back();
+    const std::int64_t rows = static_cast<std::int64_t>(*count) / columns;
+    // Disjoint by cutting the rows into as many parts.
+    const std::int64_t parts = std::min(kPlaces, rows);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+      const std::int64_t height = std::min(kRows, end - begin), width = std::min(kColumns, columns);
+      problem::Tile tile;
+      tile.row_begin = between(begin, end - height);
+      tile.row_end = tile.row_begin + height;
+      tile.column_begin = between(0, columns - width);
+      tile.column_end = tile.column_begin + width;
+      for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
+        const auto bytes = static_cast<std::uint64_t>(width) * element;
+        sample.parts.push_back({problem_.definition.inputs.size() + i,
+                                static_cast<std::uint64_t>(row * columns + tile.column_begin) * element, bytes});
+        sample.bytes += bytes;
+      }
+      tiles.push_back(tile);
+    }
+  }
+  return sample;
+}
+
+Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint64_t seed, Performance& performance) {
   const auto reference = problem::find_reference(problem_.definition);
   if (!reference) return true;  // the performance then says that nothing was verified
-  constexpr std::int64_t kPlaces = 6, kRows = 16, kColumns = 64;
-  std::mt19937_64 random(secret());
-  problem::TruthRequest request{problem_, {}, {}, inputs_.threads};
+  problem::TruthRequest request{problem_, {}, sample.tiles, inputs_.threads};
   problem::InputOptions options = inputs_;
   options.seed = seed;
   options.distribution = problem::Distribution::normal;
@@ -377,56 +431,22 @@ Result<bool> GpuRun::verify(std::size_t set, std::uint64_t seed, Performance& pe
     request.inputs.push_back(input);
   }
   std::vector<problem::Tensor> outputs;
-  const std::size_t inputs = problem_.definition.inputs.size();
   for (std::size_t i = 0; i < problem_.output_shapes.size(); ++i) {
     const problem::TensorSpec& spec = problem_.definition.outputs[i];
     auto tensor = problem::Tensor::create(spec.name, spec.dtype, problem_.output_shapes[i]);
     if (!tensor) return tl::unexpected<Error>(tensor.error());
-    std::vector<problem::Tile>& tiles = request.tiles.emplace_back();
-    if (tensor->count == 0) {
-      outputs.push_back(std::move(*tensor));
-      continue;
-    }
-    // Only what is fetched is looked at: the rest is never touched.
-    const auto columns = static_cast<std::int64_t>(tensor->row_length());
-    const auto rows = static_cast<std::int64_t>(tensor->count) / columns;
-    // Disjoint by cutting the rows into as many parts.
-    const std::int64_t parts = std::min(kPlaces, rows);
-    Json ranges = Json::array();
-    const std::uint64_t element = problem::bits_of(spec.dtype) / 8;
-    if (element == 0) {
-      outputs.push_back(std::move(*tensor));
-      continue;
-    }
-    const auto between = [&](std::int64_t low, std::int64_t high) {
-      return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-    };
-    for (std::int64_t part = 0; part < parts; ++part) {
-      const std::int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
-      const std::int64_t height = std::min(kRows, end - begin), width = std::min(kColumns, columns);
-      problem::Tile tile;
-      tile.row_begin = between(begin, end - height);
-      tile.row_end = tile.row_begin + height;
-      tile.column_begin = between(0, columns - width);
-      tile.column_end = tile.column_begin + width;
-      for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
-        ranges.push_back({static_cast<std::uint64_t>(row * columns + tile.column_begin) * element,
-                          static_cast<std::uint64_t>(width) * element});
-      }
-      tiles.push_back(tile);
-      performance.verified_elements += static_cast<std::size_t>(height * width);
-    }
-    const Json fetch = {{"op", "fetch"}, {"set", set}, {"argument", inputs + i}, {"to", download_}, {"ranges", ranges}};
-    auto reply = executor_->request(fetch, patience());
-    if (!reply) return tl::unexpected<Error>(reply.error());
-    std::uint64_t from = download_;
-    auto* data = static_cast<std::byte*>(tensor->data());
-    for (const Json& range : ranges) {
-      const auto offset = range[0].get<std::uint64_t>(), bytes = range[1].get<std::uint64_t>();
-      std::memcpy(data + offset, bulk_->view().data() + from, bytes);
-      from += bytes;
-    }
     outputs.push_back(std::move(*tensor));
+    for (const problem::Tile& tile : sample.tiles[i])
+      performance.verified_elements +=
+          static_cast<std::size_t>((tile.row_end - tile.row_begin) * (tile.column_end - tile.column_begin));
+  }
+  // Only what was kept is looked at: the rest of the tensors is never touched.
+  for (const Json& part : sample.parts) {
+    auto* data =
+        static_cast<std::byte*>(outputs[part[0].get<std::size_t>() - problem_.definition.inputs.size()].data());
+    const auto offset = part[1].get<std::uint64_t>(), bytes = part[2].get<std::uint64_t>();
+    std::memcpy(data + offset, bulk_->view().data() + from, bytes);
+    from += bytes;
   }
   auto truth = (*reference)(request);
   if (!truth) return tl::unexpected<Error>(truth.error());
@@ -468,7 +488,22 @@ Result<GpuRun::Timed> GpuRun::time() {
     std::vector<std::uint64_t> seeds;
     const std::size_t batch = warm ? kBatch : 4;
     for (std::size_t i = 0; i < batch; ++i) seeds.push_back(fresh_ ? random() : inputs_.seed);
-    auto reply = in_turn({{"op", "time"}, {"seeds", seeds}, {"order", random()}, {"flush", options_.flush_cache}});
+    std::vector<Sample> samples_kept;
+    Json keep = Json::array();
+    std::vector<std::size_t> order(batch);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    std::sort(order.begin(), order.begin() + kSamples);
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      samples_kept.push_back(choose_sample(order[i]));
+      keep.push_back({{"call", order[i]}, {"parts", samples_kept.back().parts}});
+    }
+    auto reply = in_turn({{"op", "time"},
+                          {"seeds", seeds},
+                          {"order", random()},
+                          {"flush", options_.flush_cache},
+                          {"keep", std::move(keep)},
+                          {"to", download_}});
     if (!reply) return tl::unexpected<Error>(reply.error());
     const double seconds = reply->value("seconds", 0.0);
     const Json& samples = reply->at("samples");
@@ -504,14 +539,28 @@ Result<GpuRun::Timed> GpuRun::time() {
       add_clocks(performance.clocks, reply->value("clocks", Json::object()));
     }
     warm = true;
-    // One of the last calls, chosen now, whose outputs still lie where it left them.
-    const std::size_t last = std::min(batch, sets_);
-    const std::size_t chosen = batch - 1 - random() % last;
+    if (reply->value("inputs_changed", false)) {
+      out.failure.push_back(timed_finding("memory.input-modified", "a call under the clock changed its inputs",
+                                          "write to outputs and to memory of your own only"));
+    }
+    if (const Json overrun = reply->value("overrun", Json::array()); !overrun.empty()) {
+      out.failure.push_back(timed_finding(
+          "memory.overrun",
+          fmt::format("a call under the clock changed bytes beside tensor {}", overrun[0].get<std::string>()),
+          "check the bounds of the last tile"));
+    }
+    if (!out.failure.empty()) break;
+    bool right = true;
     const auto verifying = Clock::now();
-    auto verified = verify(chosen % sets_, seeds[chosen], performance);
+    std::uint64_t from = download_;
+    for (const Sample& sample : samples_kept) {
+      auto verified = verify(sample, from, seeds[sample.call], performance);
+      if (!verified) return tl::unexpected<Error>(verified.error());
+      right = right && *verified;
+      from += sample.bytes;
+    }
     spent("verify", verifying);
-    if (!verified) return tl::unexpected<Error>(verified.error());
-    if (!*verified) {
+    if (!right) {
       performance.verified = false;
       out.failure.push_back(
           timed_finding("timing.wrong-output",

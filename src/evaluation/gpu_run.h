@@ -56,11 +56,20 @@ class GpuRun {
          GpuRunOptions options)
       : problem_(problem), state_(state), inputs_(inputs), options_(std::move(options)) {}
   Result<void> prepare(const Candidate& candidate, const std::vector<DeviceArgument>& arguments);
-  void start_runner(const Candidate& candidate, int fd);
+  Result<pid_t> start_runner(const Candidate& candidate, int fd);
   CallOutcome end_runner();
   void take_report(const base::Json& reply, DeviceObservation& observation);
-  /// Compares parts of what a timed call left in set `set` with the truth for `seed`.
-  Result<bool> verify(std::size_t set, std::uint64_t seed, Performance& performance);
+  /// Tiles of all outputs of one timed call, chosen at random before it and unknown to everybody but this process and
+  /// the executor.
+  struct Sample {
+    std::size_t call = 0;
+    std::vector<std::vector<problem::Tile>> tiles;  ///< per output
+    base::Json parts;                               ///< argument, offset and bytes of each row of them, in order
+    std::uint64_t bytes = 0;
+  };
+  Sample choose_sample(std::size_t call) const;
+  /// Compares what was kept of a timed call, at `from` in the bulk memory, with the truth for `seed`.
+  Result<bool> verify(const Sample& sample, std::uint64_t from, std::uint64_t seed, Performance& performance);
   std::chrono::milliseconds patience() const;
   /// A request that runs kernels.
   Result<base::Json> in_turn(const base::Json& request);

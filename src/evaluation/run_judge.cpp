@@ -183,7 +183,7 @@ void judge_execution(const DeviceObservation& observation, Run& run, std::vector
   }
   std::uint64_t output_bytes = 0;
   for (const problem::Tensor& output : observation.outputs) output_bytes += output.bytes();
-  if (observation.backend.host_bytes > std::max<std::uint64_t>(64 * 1024, output_bytes / 4)) {
+  if (observation.backend.host_bytes > cuda_shim::GuardedBackend::most_host_bytes(output_bytes)) {
     mine.push_back(execution_finding(
         "host.copies",
         fmt::format("host code copied {} to the device, which could carry results computed on the host",

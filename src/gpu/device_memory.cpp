@@ -119,6 +119,7 @@ Result<std::uint64_t> DeviceMemory::allocate(std::uint64_t bytes, std::string la
   block->label = std::move(label);
   used_ += bytes;
   blocks_.emplace(address, std::move(block));
+  if (apart) apart_.insert(address);
   return address;
 }
 
@@ -131,6 +132,7 @@ Result<void> DeviceMemory::free(std::uint64_t address) {
   used_ -= bytes;
   found->second->freed = true;
   blocks_.erase(found);
+  apart_.erase(address);
   if (chunks_.contains(address) && !chunks_.at(address).shared) {
     unmap_chunk(address);
     return {};
@@ -156,7 +158,7 @@ std::shared_ptr<const emulator::Allocation> DeviceMemory::find(std::uint64_t add
   const auto next = blocks_.upper_bound(address);
   if (next == blocks_.begin()) return nullptr;
   const auto& block = std::prev(next)->second;
-  return address < block->end() ? block : nullptr;
+  return address < block->end() && !apart_.contains(block->begin) ? block : nullptr;
 }
 
 bool DeviceMemory::contains(std::uint64_t address, std::uint64_t bytes) const {

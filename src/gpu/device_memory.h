@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 
 #include "emulator/address_space.h"
@@ -22,11 +23,12 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /// 512-byte aligned. `apart`: on pages of its own. An error is the GPU's: out of memory.
+  /// 512-byte aligned. `apart`: on pages of its own, and hidden from find(): what is not the candidate's. An error is
+  /// the GPU's: out of memory.
   Result<std::uint64_t> allocate(std::uint64_t bytes, std::string label, bool apart = false);
   /// Nothing on the device may use the block any more.
   Result<void> free(std::uint64_t address);
-  /// The live block around the address, or null.
+  /// The candidate's live block around the address, or null.
   std::shared_ptr<const emulator::Allocation> find(std::uint64_t address) const;
   bool contains(std::uint64_t address, std::uint64_t bytes) const;
   std::uint64_t used() const;
@@ -47,6 +49,7 @@ class DeviceMemory {
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Chunk> chunks_;
   std::map<std::uint64_t, std::shared_ptr<emulator::Allocation>> blocks_;
+  std::set<std::uint64_t> apart_;
   std::map<std::uint64_t, std::uint64_t> gaps_;  ///< free ranges of shared chunks: begin -> bytes
   std::uint64_t used_ = 0, serial_ = 0;
 };

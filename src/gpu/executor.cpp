@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxLaunches = 64;
 constexpr std::size_t kClockEvery = 6;
+constexpr std::uint64_t kKeptBytes = std::uint64_t{2} << 20;
 constexpr std::size_t kStamps = 4;  // of one timed call: candidate and baseline, start and end
 
 std::uint64_t random_seed() {
@@ -96,6 +97,12 @@ Result<void> Executor::start(Clock::time_point began) {
   auto stamps = memory_->allocate(kStamps * 2 * sizeof(std::uint64_t), "", true);
   if (!stamps) return tl::unexpected<Error>(stamps.error());
   stamps_ = *stamps;
+  auto kept = memory_->allocate(kKeptBytes, "", true);
+  if (!kept) return tl::unexpected<Error>(kept.error());
+  kept_ = *kept;
+  auto changes = memory_->allocate(sizeof(std::uint64_t), "", true);
+  if (!changes) return tl::unexpected<Error>(changes.error());
+  changes_ = *changes;
   void* gate = nullptr;
   CUresult result = cuda.cuMemHostAlloc(&gate, sizeof(std::uint32_t), CU_MEMHOSTALLOC_DEVICEMAP);
   gate_ = static_cast<std::uint32_t*>(gate);
@@ -108,6 +115,7 @@ Result<void> Executor::start(Clock::time_point began) {
   if (auto done = device_->check(result, "memory for the gate"); !done) return done;
 
   cuda_shim::ShimOptions options;
+  options.expects_client = true;
   options.on_launch = [this](const emulator::LaunchReport& report) {
     const std::lock_guard lock(launches_mutex_);
     if (launches_.size() < kMaxLaunches)
@@ -152,7 +160,6 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
       if (op == "call") return call(request);
       if (op == "time") return time(request);
       if (op == "download") return download(request);
-      if (op == "fetch") return fetch(request);
       if (op == "count") return count(request);
       if (op == "finish") return Json{{"shim", to_json(server_->stop(false))}};
       return infrastructure_error("unknown request '{}'", op);
@@ -170,6 +177,7 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   const auto started = Clock::now();
   if (descriptors.size() != 2) return infrastructure_error("prepare needs the runner's socket and bulk memory");
   runner_ = std::move(descriptors[0]);
+  server_->expect(request.at("runner").get<pid_t>());
   struct stat status {};
   if (::fstat(descriptors[1].get(), &status) != 0) return infrastructure_error("bulk memory: {}", std::strerror(errno));
   const auto bytes = static_cast<std::size_t>(status.st_size);
@@ -189,6 +197,7 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   if (arguments.size() > candidate::kMaxArguments) return infrastructure_error("too many arguments");
   if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_); !placed)
     return tl::unexpected<Error>(placed.error());
+  if (auto filled = workspace_->fill_guards(); !filled) return tl::unexpected<Error>(filled.error());
   call_ = {};
   call_.argument_count = static_cast<std::uint32_t>(arguments.size());
   const std::string bytes_of_calls = request.at("call").get<std::string>();
@@ -223,6 +232,44 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   }
   reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
   return reply;
+}
+
+void Executor::present(std::size_t set) {
+  const auto tensors = workspace_->ranges(set);
+  backend_->show(tensors);
+  guarded_->guard(tensors);
+}
+
+Json Executor::refused_in_call() const {
+  std::uint64_t output_bytes = 0;
+  for (const WorkArgument& argument : workspace_->arguments()) output_bytes += argument.output ? argument.bytes : 0;
+  const auto seen = guarded_->observed();
+  if (!seen.written_by_host.empty()) {
+    return {{"rule", "host.writes-tensor"},
+            {"message", fmt::format("host code tried to write tensor {}", seen.written_by_host.front())}};
+  }
+  if (seen.host_bytes > cuda_shim::GuardedBackend::most_host_bytes(output_bytes)) {
+    return {{"rule", "host.copies"},
+            {"message", fmt::format("host code copied {} bytes to the device, which could carry results computed on "
+                                    "the host",
+                                    seen.host_bytes)}};
+  }
+  return nullptr;
+}
+
+Result<void> Executor::keep(const Json& kept, std::size_t set, std::uint64_t seed, std::uint64_t& at) {
+  for (const Json& part : kept.at("parts")) {
+    const auto argument = part.at(0).get<std::size_t>();
+    const auto offset = part.at(1).get<std::uint64_t>(), bytes = part.at(2).get<std::uint64_t>();
+    const std::uint64_t whole = workspace_->arguments().at(argument).bytes;
+    if (offset > whole || bytes > whole - offset || bytes > kKeptBytes - at)
+      return infrastructure_error("a part beyond the tensor or the room for parts");
+    const CUresult copied = device_->driver().cuMemcpyDtoDAsync(kept_ + at, workspace_->address(set, argument) + offset,
+                                                                bytes, device_->stream());
+    if (auto done = device_->check(copied, "keeping outputs"); !done) return done;
+    at += bytes;
+  }
+  return workspace_->count_changed(set, seed, 0, changes_);
 }
 
 Result<void> Executor::tell_runner(std::size_t set) {
@@ -296,16 +343,16 @@ Result<Json> Executor::call(const Json& request) {
   const auto set = request.at("set").get<std::size_t>();
   const auto seed = request.at("seed").get<std::uint64_t>();
   const int distribution = request.value("distribution", 0);
-  backend_->set_mode(GpuBackend::Mode::immediate);
-  guarded_->guard(workspace_->ranges(set));
+  present(set);
   {
     const std::lock_guard lock(launches_mutex_);
     launches_ = Json::array();
   }
-  for (auto step : {workspace_->fill_guards(set), workspace_->fill_inputs(set, seed, distribution),
-                    workspace_->poison_outputs(set), device_->synchronize("preparing a call")}) {
+  for (auto step : {workspace_->fill_inputs(set, seed, distribution), workspace_->poison_outputs(set),
+                    device_->synchronize("preparing a call")}) {
     if (!step) return tl::unexpected<Error>(step.error());
   }
+  backend_->set_mode(GpuBackend::Mode::immediate);
   RunnerReport report;
   if (auto told = tell_runner(set); !told) {
     Json reply = observations(Waited::runner_gone, report);
@@ -313,6 +360,7 @@ Result<Json> Executor::call(const Json& request) {
   }
   const auto started = Clock::now();
   const Waited waited = await_runner(report);
+  if (waited == Waited::answered) backend_->close();
   Json reply = observations(waited, report);
   reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
   const bool finished = waited == Waited::answered && report.outcome == RunnerOutcome::finished && !backend_->fault();
@@ -384,8 +432,12 @@ Result<Json> Executor::time(const Json& request) {
   const bool flush = request.value("flush", true), with_baseline = request.value("baseline", true) && baseline_;
   const auto order = request.value("order", std::uint64_t{0});  // bit i: the baseline goes first in call i
   const std::size_t sets = workspace_->sets();
-  backend_->set_mode(GpuBackend::Mode::recorded);
   cuda.cuCtxResetPersistingL2Cache();
+  if (auto zeroed = device_->check(cuda.cuMemsetD8Async(changes_, 0, sizeof(std::uint64_t), device_->stream()),
+                                   "zeroing a counter");
+      !zeroed) {
+    return tl::unexpected<Error>(zeroed.error());
+  }
 
   Marks marks[2][2];  // [call & 1][candidate, baseline]
   std::size_t next_stamp = 0;
@@ -404,6 +456,12 @@ Result<Json> Executor::time(const Json& request) {
   Waited waited = Waited::answered;
   std::vector<GpuBackend::Work> work[2];  // must live until the call has run
   bool interrupted[2]{};
+  std::map<std::size_t, const Json*> keeps;
+  if (request.contains("keep")) {
+    for (const Json& one : request["keep"]) keeps[one.at("call").get<std::size_t>()] = &one;
+  }
+  std::uint64_t kept_bytes = 0;
+  Json refused;
 
   const auto elapsed = [&](const Marks& one) {
     float milliseconds = 0;
@@ -453,7 +511,7 @@ Result<Json> Executor::time(const Json& request) {
     const std::size_t set = index % sets, parity = index & 1;
     auto& [candidate, baseline] = marks[parity];
     const bool baseline_first = with_baseline && ((order >> (index & 63)) & 1) != 0;
-    guarded_->guard(workspace_->ranges(set));
+    present(set);
     const auto step = [&](Result<void> done) {
       if (failed && !done) failed = done;
     };
@@ -471,6 +529,7 @@ Result<Json> Executor::time(const Json& request) {
       interrupted[parity] = true;
       open_gate(candidate);
     });
+    backend_->set_mode(GpuBackend::Mode::recorded);
     if (auto told = tell_runner(set); !told) {
       waited = Waited::runner_gone;
     } else {
@@ -481,9 +540,17 @@ Result<Json> Executor::time(const Json& request) {
       open_gate(candidate);
       break;
     }
-    work[parity] = backend_->take();
+    work[parity] = backend_->close();
+    refused = refused_in_call();
+    if (!refused.is_null() || backend_->fault()) {
+      good = false;
+      open_gate(candidate);
+      break;
+    }
     for (const GpuBackend::Work& one : work[parity]) step(backend_->run(one));
     step(mark_end(candidate));
+    if (const auto kept = keeps.find(index); kept != keeps.end())
+      step(keep(*kept->second, set, seeds[index], kept_bytes));
     if (with_baseline && !baseline_first) step(run_baseline(set, baseline));
     open_gate(with_baseline && !baseline_first ? baseline : candidate);
     if (!failed) break;
@@ -493,6 +560,7 @@ Result<Json> Executor::time(const Json& request) {
       good = *collected;
     }
   }
+  backend_->close();  // of a call that did not end well
   backend_->on_interruption({});
   if (good && failed && index > 0) {
     auto collected = collect(index - 1);
@@ -512,8 +580,27 @@ Result<Json> Executor::time(const Json& request) {
     // The driver refused work of the candidate's, or ours.
     reply["fault"] = {{"rule", "launch.refused"}, {"message", failed.error().message}, {"remedy", ""}, {"kernel", ""}};
   }
+  if (!refused.is_null() && !reply.contains("fault")) reply["fault"] = std::move(refused);
   if (good && failed) {
     if (auto done = device_->synchronize("timed calls"); !done) return tl::unexpected<Error>(done.error());
+    if (!keeps.empty()) {
+      const auto to = request.at("to").get<std::uint64_t>();
+      if (to > bulk_view_.size() || kept_bytes > bulk_view_.size() - to)
+        return infrastructure_error("what was kept does not fit the bulk memory");
+      std::uint64_t changes = 0;
+      CUresult read = CUDA_SUCCESS;
+      if (kept_bytes > 0) read = cuda.cuMemcpyDtoH(bulk_view_.data() + to, kept_, kept_bytes);
+      if (read == CUDA_SUCCESS) read = cuda.cuMemcpyDtoH(&changes, changes_, sizeof changes);
+      if (auto done = device_->check(read, "reading what was kept"); !done) return tl::unexpected<Error>(done.error());
+      reply["inputs_changed"] = changes != 0;
+      Json overrun = Json::array();
+      for (std::size_t set = 0; set < std::min(sets, index); ++set) {
+        auto names = workspace_->overrun(set);
+        if (!names) return tl::unexpected<Error>(names.error());
+        for (std::string& name : *names) overrun.push_back(std::move(name));
+      }
+      reply["overrun"] = std::move(overrun);
+    }
     backend_->free_retired();
     for (auto& pair : marks) {
       for (const Marks& one : pair) {
@@ -525,37 +612,20 @@ Result<Json> Executor::time(const Json& request) {
   return reply;
 }
 
-Result<Json> Executor::fetch(const Json& request) {
-  const auto set = request.at("set").get<std::size_t>();
-  const auto argument = request.at("argument").get<std::size_t>();
-  std::uint64_t to = request.at("to").get<std::uint64_t>();
-  const std::uint64_t whole = workspace_->arguments().at(argument).bytes;
-  for (const Json& range : request.at("ranges")) {
-    const auto offset = range.at(0).get<std::uint64_t>(), bytes = range.at(1).get<std::uint64_t>();
-    if (offset > whole || bytes > whole - offset || to > bulk_view_.size() || bytes > bulk_view_.size() - to)
-      return infrastructure_error("a range beyond the tensor or the bulk memory");
-    const CUresult copied = device_->driver().cuMemcpyDtoHAsync(
-        bulk_view_.data() + to, workspace_->address(set, argument) + offset, bytes, device_->stream());
-    if (auto done = device_->check(copied, "reading outputs"); !done) return tl::unexpected<Error>(done.error());
-    to += bytes;
-  }
-  if (auto done = device_->synchronize("reading outputs"); !done) return tl::unexpected<Error>(done.error());
-  return Json::object();
-}
-
 Result<Json> Executor::count(const Json& request) {
   const auto set = request.at("set").get<std::size_t>();
-  backend_->set_mode(GpuBackend::Mode::immediate);
-  guarded_->guard(workspace_->ranges(set));
+  present(set);
   for (auto step : {workspace_->fill_inputs(set, request.at("seed").get<std::uint64_t>(), 0),
                     workspace_->poison_outputs(set), device_->synchronize("preparing a call")}) {
     if (!step) return tl::unexpected<Error>(step.error());
   }
   auto counter = SassCounts::start(*device_);
   if (!counter) return tl::unexpected<Error>(counter.error());
+  backend_->set_mode(GpuBackend::Mode::immediate);
   if (auto told = tell_runner(set); !told) return tl::unexpected<Error>(told.error());
   RunnerReport report;
   const Waited waited = await_runner(report);
+  backend_->close();
   if (waited != Waited::answered || report.outcome != RunnerOutcome::finished || backend_->fault())
     return infrastructure_error("the call whose instructions were counted did not end well");
   auto counts = (*counter)->stop();

@@ -20,11 +20,13 @@ namespace ptxbench::gpu {
 /// verdict. A process has one, for one candidate, and ends with it.
 ///
 /// Requests come over a channel, one answer each (docs/gpu.md has the fields):
-///   prepare  tensors, baseline, machine code that may run; descriptors: the runner's socket, memory for bulk data
+///   prepare  tensors, baseline, machine code that may run, the runner's process, which is the only one that may be a
+///            client; descriptors: the runner's socket, memory for bulk data
 ///   call     one call of the candidate, each kernel waited for
 ///   download all outputs of that call, to the bulk memory
-///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between
-///   fetch    parts of a timed call's outputs
+///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between. `keep`: parts
+///   of
+///            outputs that are copied aside as soon as their call has ended, so that nothing written later counts
 ///   count    one more call, whose machine instructions are counted; the code is patched for good: nothing is timed
 ///   after finish   what was seen of the candidate's process
 class Executor {
@@ -48,10 +50,15 @@ class Executor {
   Result<base::Json> prepare(const base::Json& request, std::vector<cuda_shim::OwnedFd>& descriptors);
   Result<base::Json> call(const base::Json& request);
   Result<base::Json> time(const base::Json& request);
-  Result<base::Json> fetch(const base::Json& request);
   Result<base::Json> download(const base::Json& request);
   Result<base::Json> count(const base::Json& request);
 
+  /// The tensors of this set become those that the candidate may see.
+  void present(std::size_t set);
+  /// Why the call that has just ended counts as failed though it finished; null if it does not.
+  base::Json refused_in_call() const;
+  /// Copies parts of a call's outputs aside, and counts changes of its inputs.
+  Result<void> keep(const base::Json& kept, std::size_t set, std::uint64_t seed, std::uint64_t& at);
   Result<void> tell_runner(std::size_t set);
   /// Until the runner's report of this call, or its end.
   Waited await_runner(candidate::RunnerReport& report);
@@ -81,7 +88,7 @@ class Executor {
   std::span<std::byte> bulk_view_;
   candidate::Call call_;  ///< addresses are filled in per call
   std::vector<std::uint64_t> baseline_outputs_;
-  std::uint64_t flush_ = 0, flush_bytes_ = 0, stamps_ = 0;
+  std::uint64_t flush_ = 0, flush_bytes_ = 0, stamps_ = 0, kept_ = 0, changes_ = 0;
   std::uint32_t* gate_ = nullptr;  ///< host memory that gate kernels look at
   std::uint64_t gate_address_ = 0;
   std::uint32_t ticket_ = 0;

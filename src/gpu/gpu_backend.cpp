@@ -59,6 +59,50 @@ void GpuBackend::set_mode(Mode mode) {
   mode_ = mode;
 }
 
+void GpuBackend::on_interruption(std::function<void()> told) {
+  const std::lock_guard lock(mutex_);
+  interrupted_ = std::move(told);
+}
+
+void GpuBackend::show(const std::vector<cuda_shim::TensorRange>& tensors) {
+  const std::lock_guard lock(mutex_);
+  tensors_.clear();
+  for (const cuda_shim::TensorRange& tensor : tensors) {
+    auto block = std::make_shared<emulator::Allocation>();
+    block->begin = tensor.address;
+    block->bytes = tensor.bytes;
+    block->kind = emulator::AllocationKind::device;
+    block->label = tensor.name;
+    tensors_.emplace(tensor.address, std::move(block));
+  }
+}
+
+bool GpuBackend::refuse_late() {
+  if (mode_ != Mode::closed) return false;
+  if (!fault_) {
+    fault_.emplace();
+    fault_->rule = "host.late-work";
+    fault_->message = "host code asked the device for work after the call had been reported as finished";
+    fault_->remedy = "join threads, and wait for all streams, before run() returns";
+  }
+  return true;
+}
+
+std::vector<GpuBackend::Work> GpuBackend::close() {
+  // Notes that a thread of the candidate's still has run now would end up outside of the measured time.
+  const bool quiet = flushing_.try_lock();
+  const std::lock_guard lock(mutex_);
+  mode_ = Mode::closed;
+  if (quiet) {
+    flushing_.unlock();
+  } else {
+    refuse_late();
+  }
+  std::vector<Work> noted;
+  noted.swap(noted_);
+  return noted;
+}
+
 std::vector<GpuBackend::Work> GpuBackend::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(noted_, {});
@@ -94,7 +138,7 @@ Result<uint64_t> GpuBackend::allocate(uint64_t bytes, std::string label) {
 Result<void> GpuBackend::free(uint64_t address) {
   {
     const std::lock_guard lock(mutex_);
-    if (mode_ == Mode::recorded) {
+    if (mode_ != Mode::immediate) {
       retired_.push_back(address);
       return {};
     }
@@ -139,7 +183,7 @@ bool GpuBackend::is_host_shared(uint64_t address) const {
 std::shared_ptr<const emulator::Allocation> GpuBackend::find_variable(uint64_t address) const {
   const std::lock_guard lock(mutex_);
   using Blocks = std::map<std::uint64_t, std::shared_ptr<emulator::Allocation>>;
-  for (const Blocks* blocks : std::initializer_list<const Blocks*>{&variables_, &shared_}) {
+  for (const Blocks* blocks : std::initializer_list<const Blocks*>{&tensors_, &variables_, &shared_}) {
     const auto next = blocks->upper_bound(address);
     if (next == blocks->begin()) continue;
     const auto& block = std::prev(next)->second;
@@ -331,6 +375,7 @@ Result<void> GpuBackend::run(const Work& work) {
 Result<void> GpuBackend::submit(Work work) {
   {
     const std::lock_guard lock(mutex_);
+    if (refuse_late()) return input_error("{}", fault_->message);
     if (mode_ == Mode::recorded) {
       noted_.push_back(std::move(work));
       return {};
@@ -342,9 +387,19 @@ Result<void> GpuBackend::submit(Work work) {
 }
 
 void GpuBackend::flush() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (noted_.empty()) return;
+  }
+  const std::lock_guard flushing(flushing_);
   std::vector<Work> work = take();
   if (work.empty()) return;
-  if (interrupted_) interrupted_();
+  std::function<void()> interrupted;
+  {
+    const std::lock_guard lock(mutex_);
+    interrupted = interrupted_;
+  }
+  if (interrupted) interrupted();
   std::string kernel = "a copy";
   for (const Work& one : work) {
     if (const auto* launch = std::get_if<Launch>(&one)) kernel = launch->kernel;
@@ -379,6 +434,9 @@ tl::expected<emulator::LaunchReport, emulator::LaunchError> GpuBackend::launch(c
   std::uint64_t clusters = 1;
   {
     const std::lock_guard lock(mutex_);
+    if (refuse_late())
+      return tl::unexpected(
+          emulator::LaunchError{cuda_shim::cuda_error::kLaunchFailure, fault_->message, fault_->rule});
     const Function& function = functions_.at(request.function.function);
     launch.function = function.handle;
     launch.kernel = function.name;
@@ -426,7 +484,7 @@ tl::expected<emulator::LaunchReport, emulator::LaunchError> GpuBackend::launch(c
     if (fault_) {
       report.fault = fault_;
     } else {
-      noted_.push_back(std::move(launch));
+      noted_.emplace_back(std::move(launch));
     }
     return report;
   }
@@ -449,7 +507,12 @@ Result<void> GpuBackend::write(uint64_t address, std::span<const std::byte> byte
 }
 
 Result<void> GpuBackend::read(uint64_t address, std::span<std::byte> bytes) const {
-  const_cast<GpuBackend*>(this)->flush();
+  auto& self = const_cast<GpuBackend&>(*this);
+  {
+    const std::lock_guard lock(mutex_);
+    if (self.refuse_late()) return input_error("{}", fault_->message);
+  }
+  self.flush();
   device_.activate();
   const Driver& cuda = device_.driver();
   if (auto done = device_.check(cuda.cuMemcpyDtoHAsync(bytes.data(), address, bytes.size(), device_.stream()),

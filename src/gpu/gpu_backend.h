@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda_shim/device_backend.h"
+#include "cuda_shim/guarded_backend.h"
 #include "gpu/device.h"
 #include "gpu/device_memory.h"
 
@@ -21,10 +22,13 @@ namespace ptxbench::gpu {
 /// In mode `immediate` each piece of work is waited for, so that a fault has a kernel. In mode `recorded` launches,
 /// copies and fills are only noted: whoever measures takes them and runs them when the GPU is ready, without the
 /// candidate's host code in between. A host that must see a result (a copy to the host; any wait, once it shares memory
-/// with the device) makes the notes run first; `on_interruption` is told before that.
+/// with the device) makes the notes run first; `on_interruption` is told before that. Between calls it is `closed`:
+/// work that arrives then would run outside of every measured time, so it is a fault.
+///
+/// Of the device's memory the candidate's host code sees its own and the tensors of the present call.
 class GpuBackend final : public cuda_shim::DeviceBackend {
  public:
-  enum class Mode { immediate, recorded };
+  enum class Mode { immediate, recorded, closed };
 
   struct Launch {
     CUfunction function = nullptr;
@@ -54,9 +58,11 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   /// SHA-256 digests (hexadecimal) of the machine code that may be loaded; others are refused.
   void allow(std::set<std::string> cubins);
   void set_mode(Mode mode);
-  void on_interruption(std::function<void()> told) { interrupted_ = std::move(told); }
-  /// What was noted since the last call, for run().
-  std::vector<Work> take();
+  void on_interruption(std::function<void()> told);
+  /// The tensors of the present call.
+  void show(const std::vector<cuda_shim::TensorRange>& tensors);
+  /// The call is over: what it noted, for run().
+  std::vector<Work> close();
   /// Puts it on the stream; does not wait.
   Result<void> run(const Work& work);
   /// Memory that the candidate freed while work was noted: once that work has run.
@@ -104,6 +110,9 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   };
   /// A variable of a module: an allocation of its own for whoever copies to or from it.
   std::shared_ptr<const emulator::Allocation> find_variable(uint64_t address) const;
+  /// Refuses work outside of a call. Needs the lock.
+  bool refuse_late();
+  std::vector<Work> take();
   Result<void> submit(Work work);
   void flush();
   int function_attribute(CUfunction function, CUfunction_attribute which) const;
@@ -111,6 +120,7 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   const Device& device_;
   DeviceMemory& memory_;
   std::function<void()> interrupted_;
+  std::mutex flushing_;  ///< held while notes run on behalf of the host; taken before mutex_
   mutable std::mutex mutex_;
   std::set<std::string> allowed_;
   Mode mode_ = Mode::immediate;
@@ -119,6 +129,7 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   mutable std::map<emulator::ModuleId, Module> modules_;
   mutable std::vector<Function> functions_;
   mutable std::map<std::uint64_t, std::shared_ptr<emulator::Allocation>> variables_;
+  std::map<std::uint64_t, std::shared_ptr<emulator::Allocation>> tensors_;
   std::map<std::uint64_t, std::shared_ptr<emulator::Allocation>> shared_;  ///< host memory that the GPU sees
   emulator::ModuleId next_module_ = 1;
   std::optional<emulator::Fault> fault_;

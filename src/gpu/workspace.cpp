@@ -198,9 +198,10 @@ Result<void> Workspace::poison_outputs(std::size_t set) const {
   return {};
 }
 
-Result<void> Workspace::fill_guards(std::size_t set) const {
+Result<void> Workspace::fill_guards() const {
   const Driver& cuda = device_.driver();
-  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+  for (std::size_t at = 0; at < sets_.size() * arguments_.size(); ++at) {
+    const std::size_t set = at / arguments_.size(), i = at % arguments_.size();
     const std::uint64_t bytes = arguments_[i].bytes;
     if (bytes == 0) continue;
     const auto guard = static_cast<unsigned char>(kGuardWord);
@@ -208,6 +209,18 @@ Result<void> Workspace::fill_guards(std::size_t set) const {
     if (result == CUDA_SUCCESS)
       result = cuda.cuMemsetD8Async(address(set, i) + bytes, guard, kGuardBytes, device_.stream());
     if (auto done = device_.check(result, "filling guard zones"); !done) return done;
+  }
+  return {};
+}
+
+Result<void> Workspace::count_changed(std::size_t set, std::uint64_t seed, int distribution,
+                                      std::uint64_t counter) const {
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    const WorkArgument& argument = arguments_[i];
+    if (argument.output || argument.bytes < 8) continue;
+    if (auto done = fill_input(argument, scratch_, seed, distribution); !done) return done;
+    if (auto done = kernels_.count_differences(address(set, i), scratch_, argument.bytes / 8, counter); !done)
+      return done;
   }
   return {};
 }

@@ -64,7 +64,9 @@ class Workspace {
   // On the device's stream, without waiting.
   Result<void> fill_inputs(std::size_t set, std::uint64_t seed, int distribution) const;
   Result<void> poison_outputs(std::size_t set) const;
-  Result<void> fill_guards(std::size_t set) const;
+  Result<void> fill_guards() const;  ///< of all sets
+  /// Adds the number of words in which inputs differ from what they were made to be to the word at `counter`.
+  Result<void> count_changed(std::size_t set, std::uint64_t seed, int distribution, std::uint64_t counter) const;
 
   // These wait.
   Result<std::vector<std::string>> changed_inputs(std::size_t set, std::uint64_t seed, int distribution);

@@ -487,6 +487,41 @@ TEST_F(ShimServerTest, RefusesOtherVersions) {
   EXPECT_EQ(client->exchange(request).error, -1);
 }
 
+TEST_F(ShimServerTest, OnlyTheExpectedProcessIsServed) {
+  ShimOptions options;
+  options.expects_client = true;
+  start(options);
+  // Nobody is served before it is known who may be: this one waits, and gets in.
+  std::thread naming([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    server_->expect(::getpid());
+  });
+  const auto first = RawClient::connect(*server_);
+  naming.join();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->hello().error, 0);
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    const auto client = RawClient::connect(*server_, false);
+    // Turned away without an answer, and without having used up a connection.
+    const bool served = client != nullptr && client->call(Op::hello, BytesBody{}).error != -1;
+    ::_exit(served ? 1 : 0);
+  }
+  int status = -1;
+  ::waitpid(stranger, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(first->allocate(64), 0u);
+
+  start(options);
+  const auto stopped_before = std::chrono::steady_clock::now();
+  const auto unnamed = RawClient::connect(*server_, false);
+  Request hello;
+  hello.op = static_cast<uint16_t>(Op::hello);
+  ASSERT_EQ(::send(unnamed->fd(), &hello, sizeof hello, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof hello));
+  server_->stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - stopped_before, std::chrono::seconds(5));
+}
+
 TEST_F(ShimServerTest, ManyThreadsOfOneProcess) {
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};

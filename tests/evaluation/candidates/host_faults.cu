@@ -114,7 +114,13 @@ void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c)
       // A child that would outlive the call, holding its standard output.
       int ends[2];
       if (pipe(ends) != 0) break;
-      if (fork() == 0) {
+      const pid_t child = fork();
+      if (child < 0) {
+        std::printf("no child\n");
+        std::fflush(stdout);
+        break;
+      }
+      if (child == 0) {
         const bool left = setsid() >= 0 || setpgid(0, 0) == 0;
         if (write(ends[1], left ? "1" : "0", 1) != 1) _exit(1);
         while (true) pause();

@@ -7,10 +7,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -56,6 +58,8 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 struct Tally {
   double wall = 0, kernels = 0, turn = 0, latency = 0;
+  std::vector<double> speedups, latencies;
+  std::map<std::string, double> steps;
   std::size_t evaluations = 0, passed = 0;
   base::Json json() const {
     return {{"evaluations", evaluations},
@@ -66,7 +70,21 @@ struct Tally {
             {"kernel_seconds_per_evaluation", kernels / static_cast<double>(evaluations)},
             {"timed_seconds_per_evaluation", turn / static_cast<double>(evaluations)},
             {"wall_over_kernels", wall / kernels},
-            {"evaluations_per_gpu_hour", 3600 * static_cast<double>(evaluations) / wall}};
+            {"evaluations_per_gpu_hour", 3600 * static_cast<double>(evaluations) / wall},
+            {"latency_ms_spread", spread(latencies)},
+            {"speedup_spread", spread(speedups)},
+            {"seconds_by_step", per_evaluation()}};
+  }
+  /// Most less least, over the median.
+  static double spread(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::sort(values.begin(), values.end());
+    return (values.back() - values.front()) / values[values.size() / 2];
+  }
+  base::Json per_evaluation() const {
+    base::Json out = base::Json::object();
+    for (const auto& [step, seconds] : steps) out[step] = seconds / static_cast<double>(evaluations);
+    return out;
   }
 };
 
@@ -106,9 +124,15 @@ int main(int argc, char** argv) {
     ++tally->evaluations;
     tally->latency += seconds;
     tally->kernels += result.timings.kernels;
+    tally->steps["compare"] += result.timings.compare;
+    tally->steps["compile"] += result.timings.compile;
+    tally->steps["execute"] += result.timings.execute;
     for (const auto& performance : result.performance) {
       tally->kernels += performance.kernel_seconds;
       tally->turn += performance.gpu_seconds;
+      tally->latencies.push_back(performance.times.candidate.value);
+      if (performance.times.speedup) tally->speedups.push_back(performance.times.speedup->value);
+      for (const auto& [step, value] : performance.seconds.items()) tally->steps[step] += value.get<double>();
     }
     if (result.passed()) {
       ++tally->passed;

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "problem/dataset.h"
 #include "problem/inputs.h"
+#include "problem/reference.h"
 #include "problem/safetensors.h"
 #include "problem/validation.h"
 
@@ -39,9 +40,10 @@ void round_trip(std::string_view text, Parse parse) {
   check(to_json(*again) == printed, "printing is not stable");
 }
 
-/// Inputs of what is small enough to be quick.
-void fill_inputs(const problem::Dataset& dataset) {
+/// Inputs and truth of what is small enough to be quick.
+void compute(const problem::Dataset& dataset) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+  constexpr double kMostWork = 1e6;
   problem::InputOptions options;
   options.threads = 1;
   for (const auto& [name, definition] : dataset.definitions()) {
@@ -51,6 +53,13 @@ void fill_inputs(const problem::Dataset& dataset) {
         if (!made || made->tensor_bytes >= kMostBytes) continue;
         const auto inputs = problem::make_inputs(*made, options);
         check(inputs ? inputs->size() == definition.inputs.size() : !inputs.error().message.empty(), "inputs");
+        const auto reference = problem::find_reference(definition);
+        const auto work = problem::required_multiply_adds(*made);
+        if (!inputs || !reference || !work || *work > kMostWork) continue;
+        auto request = problem::request_for(*made, *inputs);
+        request.threads = 1;
+        const auto truth = (*reference)(request);
+        check(truth ? truth->outputs.size() == definition.outputs.size() : !truth.error().message.empty(), "truth");
       }
     }
   }
@@ -73,7 +82,7 @@ void load_folder(std::string_view text) {
   for (const auto& remark : validation->remarks) check(!remark.message.empty(), "a remark without a message");
   const auto dataset = problem::Dataset::load({root});
   check(dataset.has_value() || validation->count(problem::Remark::Severity::error) > 0, "an error was not remarked");
-  if (dataset) fill_inputs(*dataset);
+  if (dataset) compute(*dataset);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "cuda_shim/host_process.h"
 #include "cuda_shim/program_check.h"
 #include "cuda_shim/server.h"
+#include "evaluation/candidate_check.h"
 #include "evaluation/check_key.h"
 #include "evaluation/evaluator.h"
 #include "selection.h"
@@ -188,52 +189,6 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
 
 // --- a candidate
 
-CheckFinding from_evaluation(const evaluation::Finding& found) {
-  CheckFinding finding;
-  finding.rule = found.rule;
-  finding.severity = found.severity == evaluation::Severity::error     ? checker::Severity::error
-                     : found.severity == evaluation::Severity::warning ? checker::Severity::warning
-                                                                       : checker::Severity::note;
-  finding.kernel = found.place.kernel;
-  finding.message = found.message;
-  finding.fix = found.remedy;
-  finding.location.file = found.place.file;
-  finding.location.line = found.place.line;
-  finding.location.ptx_line = found.place.ptx_line;
-  finding.location.instruction = found.place.instruction;
-  finding.output = found.place.output;
-  finding.host_call = found.place.host_call;
-  return finding;
-}
-
-Result<void> run_candidate(const Options& options, const std::vector<PolicyRun>& runs, const std::string& source,
-                           const std::vector<problem::Problem>& problems, evaluation::Evaluator& evaluator,
-                           CheckReport& report) {
-  return check::run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<RunOutcome> {
-    auto watch = start(options, run, definedness, [](std::string_view) {});
-    if (!watch) return tl::unexpected<Error>(watch.error());
-    evaluation::EvaluateOptions evaluate;
-    evaluate.seeds = 1;
-    evaluate.full = options.full;
-    evaluate.sample_clusters = options.sample_clusters;
-    evaluate.device = &(*watch)->device();
-    evaluate.on_report = [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); };
-    const auto evaluation = evaluator.evaluate(source, problems, evaluate);
-    if (!evaluation) return tl::unexpected<Error>(evaluation.error());
-    for (const evaluation::Finding& found : evaluation->findings) {
-      // What stopped a kernel came with its launch already.
-      if (!(*watch)->has(found.rule, found.place.ptx_line)) (*watch)->add(from_evaluation(found));
-    }
-    for (const evaluation::Run& done : evaluation->runs) {
-      const bool compared = done.correctness != evaluation::Status::unknown;
-      if (!compared) (*watch)->add_unknown(fmt::format("whether the outputs are right: {}", done.reason));
-      if (done.execute == evaluation::Status::unknown) (*watch)->add_unknown(done.reason);
-    }
-    // Nor is there more to see under other policies if it does not compile.
-    return check::finish_run(**watch, definedness, report);
-  });
-}
-
 Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
   const auto source = read_candidate(options.file, options.answer);
   if (!source) return tl::unexpected<Error>(source.error());
@@ -241,7 +196,8 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
   if (!problems) return tl::unexpected<Error>(problems.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
-  const auto make = [&] { return run_candidate(options, runs, *source, *problems, **evaluator, report); };
+  const evaluation::CandidateCheck how{options.check, runs, options.full, options.sample_clusters};
+  const auto make = [&] { return evaluation::check_candidate(*source, *problems, how, **evaluator, report); };
   const auto compilation = (*evaluator)->compiler().compile(*source);
   if (!compilation) return tl::unexpected<Error>(compilation.error());
   if (!compilation->artifact) return make();  // it does not compile, which is quickly said again

@@ -20,6 +20,7 @@
 #include "commands.h"
 #include "evaluation/evaluation_text.h"
 #include "evaluation/evaluator.h"
+#include "remote_eval.h"
 #include "selection.h"
 
 namespace ptxbench::app {
@@ -27,7 +28,7 @@ namespace {
 
 struct Options {
   std::string kernel;
-  std::string problem;
+  std::string problem, service;
   std::vector<std::string> data, workloads, axes, require;
   std::string backend = "auto";
   std::string completion = "eager";
@@ -132,6 +133,57 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   return (*evaluator)->evaluate(*source, *problems, evaluate);
 }
 
+/// The same options as a request to a service.
+Result<base::Json> request_of(const Options& options) {
+  if (!options.data.empty()) {
+    return input_error("--data and --service exclude each other: a service has its own problem folders");
+  }
+  if (options.device != 0) return input_error("--device and --service exclude each other: a service chooses");
+  const auto source = read_candidate(options.kernel, options.answer);
+  if (!source) return tl::unexpected<Error>(source.error());
+  base::Json how{{"seed", options.seed},
+                 {"seeds", options.seeds},
+                 {"completion", options.completion},
+                 {"tensor_cores", options.tensor_cores},
+                 {"tolerance", options.tolerance},
+                 {"target", options.target},
+                 {"full", options.full},
+                 {"budget", options.budget},
+                 {"host_seconds", options.host_seconds},
+                 {"require", options.require},
+                 {"timing", !options.no_timing}};
+  if (options.threads != 0) how["threads"] = options.threads;
+  if (options.sample_clusters) how["sample_clusters"] = *options.sample_clusters;
+  base::Json axes = base::Json::object();
+  for (const std::string& text : options.axes) {
+    const auto axis = problem::parse_axis_assignment(text);
+    if (!axis) return tl::unexpected<Error>(axis.error());
+    if (axes.contains(axis->first)) return input_error("--axis {}: the axis is given twice", text);
+    axes[axis->first] = axis->second;
+  }
+  return base::Json{{"source", *source},
+                    {"problem", options.problem},
+                    {"workloads", options.workloads},
+                    {"axes", axes},
+                    {"backend", options.backend},
+                    {"options", how},
+                    {"together", true},
+                    {"color", !options.json && base::use_color(stdout)}};
+}
+
+ExitCode judge_remotely(const Options& options) {
+  const auto request = request_of(options);
+  if (!request) return report_error(request.error());
+  const auto remote = evaluate_remotely(options.service, *request);
+  if (!remote) return report_error(remote.error());
+  if (options.json) {
+    fmt::print("{}\n", remote->evaluation.dump(2));
+  } else {
+    fmt::print("{}", remote->text);
+  }
+  return remote->passed ? ExitCode::passed : ExitCode::not_passed;
+}
+
 }  // namespace
 
 void add_eval(CLI::App& app, ExitCode& exit_code) {
@@ -183,11 +235,17 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
   command->add_flag("--answer", options->answer,
                     "The file is a model's answer whatever its name: take the code out of it");
   command->add_flag("--json", options->json, "Write one object of schema ptxbench.evaluation/1");
+  command->add_option("--service", options->service,
+                      "Let the service at this address judge (http://127.0.0.1:8000; ptxbench serve)");
   command->footer(
       "Exit code 0: passed. 1: judged and not passed, or a required stage could not be judged. 2: wrong usage or "
       "input.\n"
       "3: a tool is missing or the machine failed.");
   command->callback([options, &exit_code] {
+    if (!options->service.empty()) {
+      exit_code = judge_remotely(*options);
+      return;
+    }
     const auto evaluation = judge(*options);
     if (!evaluation) {
       exit_code = report_error(evaluation.error());

@@ -22,6 +22,7 @@ bool names_unknown_command(const CLI::App& app, const std::string& name) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (command->get_name() == name) return false;
+    if (command->get_group().empty()) continue;  // not for people
     names.push_back(command->get_name());
   }
   fmt::print(stderr, "ptxbench: error: no command '{}'{}\ncommands: {}\n", name, base::did_you_mean(name, names),

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "candidate/elf_symbols.h"
 #include "candidate/extraction.h"
+#include "candidate/nvcc_plan.h"
 
 namespace ptxbench::candidate {
 namespace {
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// Part of every artifact id: raise it when what is stored, or how it is made, changes.
-constexpr std::string_view kFormat = "ptxbench-artifact-2";
+constexpr std::string_view kFormat = "ptxbench-artifact-3";
 constexpr std::size_t kMaxLogBytes = 256 << 10;
 constexpr std::uint64_t kMaxOutputFile = std::uint64_t{512} << 20;
 
@@ -79,7 +80,9 @@ constexpr StdName kStdNames[] = {
 };
 
 Result<base::ProcessResult> run_tool(std::vector<std::string> argv, const fs::path& work, const Toolchain& toolchain,
-                                     const CompileOptions& options, Clock::time_point deadline) {
+                                     const CompileOptions& options, Clock::time_point deadline,
+                                     const std::map<std::string, std::string>& variables = {},
+                                     std::stop_token cancel = {}) {
   base::ProcessOptions process;
   process.argv = std::move(argv);
   process.working_directory = work;
@@ -89,6 +92,10 @@ Result<base::ProcessResult> run_tool(std::vector<std::string> argv, const fs::pa
   process.environment["TMPDIR"] = work.string();
   process.environment["HOME"] = work.string();
   process.environment["LC_ALL"] = "C";
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "CICC_PATH", "NVVMIR_LIBRARY_DIR"}) {
+    if (const auto set = variables.find(name); set != variables.end()) process.environment[name] = set->second;
+  }
+  process.cancel = std::move(cancel);
   process.wall_limit = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
                                 std::chrono::milliseconds(1));
   process.limits.address_space_bytes = options.memory_limit_bytes;
@@ -168,11 +175,12 @@ std::vector<std::string> std_header_macros(std::string_view source) {
 std::vector<std::string> Compiler::compile_command(std::string_view source, const CompileOptions& options,
                                                    HeaderSet headers) const {
   const std::string arch(to_string(options.target).substr(3));
-  // -shared is only for the final link, which nvcc would precede with a device link that candidates never need.
+  // -shared is only for the final link, which nvcc would precede with a device link that candidates never need. -O is
+  // of host code alone, which prepares launches.
   std::vector<std::string> command = {toolchain_.cuda.nvcc.string(),
                                       "-c",
                                       "-std=c++17",
-                                      "-O3",
+                                      "-O1",
                                       "-lineinfo",
                                       "-cudart",
                                       "shared",
@@ -239,6 +247,26 @@ bool lean_headers_to_blame(const CompileReport& report, const fs::path&) {
   });
 }
 
+/// The commands of one nvcc run side by side; nvcc itself where they are not the usual ones.
+Result<base::ProcessResult> Compiler::run_nvcc(const std::vector<std::string>& command, const fs::path& work,
+                                               const CompileOptions& options, Clock::time_point deadline) const {
+  if (options.side_by_side) {
+    std::vector<std::string> list = command;
+    list.emplace_back("--dryrun");
+    const auto listed = run_tool(list, work, toolchain_, options, deadline);
+    if (!listed) return tl::unexpected(listed.error());
+    const auto plan = listed->ok() ? parse_plan(listed->stderr_text) : std::nullopt;
+    if (plan) {
+      auto done = run_plan(*plan, work, [&](const NvccPlan::Command& one, const std::stop_token& cancel) {
+        return run_tool(one, work, toolchain_, options, deadline, plan->variables, cancel);
+      });
+      if (!done) return tl::unexpected(done.error());
+      if (*done) return std::move(**done);
+    }
+  }
+  return run_tool(command, work, toolchain_, options, deadline);
+}
+
 /// Compiles and links in `work`, which then holds kernel.so, kernel.o, kernel.ptx and kernel.cubin if that succeeded.
 Result<CompileReport> Compiler::run(const fs::path& work, std::string_view source, const CompileOptions& options,
                                     HeaderSet headers, Clock::time_point deadline) const {
@@ -248,7 +276,7 @@ Result<CompileReport> Compiler::run(const fs::path& work, std::string_view sourc
   const auto command = compile_command(source, options, headers);
   report.flags.assign(command.begin() + 1, command.end());
 
-  const auto compiled = run_tool(command, work, toolchain_, options, deadline);
+  const auto compiled = run_nvcc(command, work, options, deadline);
   if (!compiled) return tl::unexpected(compiled.error());
   report.log = log_of(*compiled);
   const auto ptx = base::read_file(work / "kernel.ptx");

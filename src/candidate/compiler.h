@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "candidate/artifact.h"
 #include "candidate/compile_report.h"
 #include "candidate/static_checks.h"
@@ -34,6 +35,7 @@ struct CompileOptions {
   std::chrono::seconds wall_limit{180};
   std::uint64_t memory_limit_bytes = std::uint64_t{8} << 30;  ///< address space of each tool
   bool use_cache = true;
+  bool side_by_side = true;  ///< host and device code at once, where nvcc's commands are the known ones
 };
 
 struct Compilation {
@@ -42,7 +44,7 @@ struct Compilation {
   std::vector<StaticFinding> static_findings;  ///< of the source and, when there is one, of the library
 };
 
-/// Compiles candidates, one nvcc run each, into a cache that all processes of a user share.
+/// Compiles candidates, with the commands of one nvcc run each, into a cache that all processes of a user share.
 class Compiler {
  public:
   /// With the toolchain found on this machine and the cache at base::cache_dir("artifacts").
@@ -62,6 +64,9 @@ class Compiler {
   struct Attempt;
   Result<CompileReport> run(const std::filesystem::path& work, std::string_view source, const CompileOptions& options,
                             HeaderSet headers, std::chrono::steady_clock::time_point deadline) const;
+  Result<base::ProcessResult> run_nvcc(const std::vector<std::string>& command, const std::filesystem::path& work,
+                                       const CompileOptions& options,
+                                       std::chrono::steady_clock::time_point deadline) const;
   std::vector<std::string> compile_command(std::string_view source, const CompileOptions& options,
                                            HeaderSet headers) const;
   std::vector<std::string> link_command(HeaderSet headers) const;

@@ -22,11 +22,12 @@ namespace ptxbench::evaluation {
 namespace {
 
 using base::Json;
+using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
 constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
-constexpr std::size_t kMostSets = 8;
+constexpr std::size_t kMostSets = 4;
 constexpr std::size_t kSamples = 3;  ///< calls of a batch that are verified
 constexpr std::size_t kBatch = 12;   ///< timed calls between two looks at the statistics
 
@@ -169,10 +170,19 @@ std::chrono::milliseconds GpuRun::patience() const {
   return options_.limits.idle + options_.kernel_limit + std::chrono::seconds(30);
 }
 
+void GpuRun::spent(const char* step, Clock::time_point since) {
+  seconds_[step] = seconds_.value(step, 0.0) + std::chrono::duration<double>(Clock::now() - since).count();
+}
+
 Result<Json> GpuRun::in_turn(const Json& request) {
   std::unique_lock<std::mutex> turn;
+  const auto asked = Clock::now();
   if (options_.turn != nullptr) turn = std::unique_lock(*options_.turn);
-  return executor_->request(request, patience());
+  spent("waiting for a turn", asked);
+  const auto started = Clock::now();
+  auto reply = executor_->request(request, patience());
+  spent(request.at("op").get_ref<const std::string&>().c_str(), started);
+  return reply;
 }
 
 Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<DeviceArgument>& arguments) {
@@ -228,7 +238,9 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
     if (tensor->bytes() > 0) std::memcpy(bulk_->view().data() + offset, tensor->data(), tensor->bytes());
   }
 
+  const auto asked = Clock::now();
   if (auto ready = executor_->await_ready(); !ready) return ready;
+  spent("waiting for an executor", asked);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return infrastructure_error("cannot make a socket pair: {}", std::strerror(errno));
@@ -245,7 +257,9 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
                   {"host_ms", options_.limits.idle.count()},
                   {"kernel_ms", options_.kernel_limit.count()}};
   if (Json baseline = baseline_for(problem_); !baseline.is_null()) request["baseline"] = std::move(baseline);
+  const auto started = Clock::now();
   auto reply = executor_->request(request, std::chrono::seconds(120), {ours.get(), bulk_->fd()});
+  spent("prepare", started);
   if (!reply) return tl::unexpected<Error>(reply.error());
   if (reply->contains("baseline")) {
     const Json& baseline = (*reply)["baseline"];
@@ -346,6 +360,7 @@ Result<DeviceObservation> GpuRun::call() {
   }
   if (observation.shim.fault) return observation;
   // Beside other evaluations' kernels: it takes a hundredth of the memory's bandwidth.
+  const auto started = Clock::now();
   auto downloaded = executor_->request({{"op", "download"}, {"set", 0}, {"to", download_}}, patience());
   if (!downloaded) return tl::unexpected<Error>(downloaded.error());
   std::uint64_t at = download_;
@@ -357,6 +372,7 @@ Result<DeviceObservation> GpuRun::call() {
     at += round_up(tensor->bytes());
     observation.outputs.push_back(std::move(*tensor));
   }
+  spent("download", started);
   return observation;
 }
 
@@ -534,6 +550,7 @@ Result<GpuRun::Timed> GpuRun::time() {
           "check the bounds of the last tile"));
     }
     if (!out.failure.empty()) break;
+    const auto verifying = Clock::now();
     bool right = true;
     std::uint64_t from = download_;
     for (const Sample& sample : samples_kept) {
@@ -542,6 +559,7 @@ Result<GpuRun::Timed> GpuRun::time() {
       right = right && *verified;
       from += sample.bytes;
     }
+    spent("verify", verifying);
     if (!right) {
       performance.verified = false;
       out.failure.push_back(
@@ -552,6 +570,7 @@ Result<GpuRun::Timed> GpuRun::time() {
     }
   }
   performance.times = gpu::summarise(calls);
+  performance.seconds = seconds_;
   if (performance.times.candidate.count > 0 && performance.times.candidate.value < 0.95 * performance.floor) {
     out.failure.push_back(
         timed_finding("timing.below-floor",

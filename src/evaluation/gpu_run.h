@@ -73,6 +73,7 @@ class GpuRun {
   std::chrono::milliseconds patience() const;
   /// A request that runs kernels.
   Result<base::Json> in_turn(const base::Json& request);
+  void spent(const char* step, std::chrono::steady_clock::time_point since);
 
   const problem::Problem& problem_;
   const WorkloadState& state_;
@@ -84,7 +85,8 @@ class GpuRun {
   std::size_t sets_ = 1;
   bool fresh_ = true;
   std::string baseline_, baseline_version_, no_baseline_;
-  std::vector<bool> random_;  ///< per input
+  std::vector<bool> random_;                   ///< per input
+  base::Json seconds_ = base::Json::object();  ///< spent, by step
 
   std::stop_source stop_runner_;
   std::thread runner_;

@@ -45,6 +45,7 @@ Json to_json(const Performance& performance) {
                 {"elements", performance.verified_elements}}},
               {"gpu_seconds", performance.gpu_seconds},
               {"kernel_seconds", performance.kernel_seconds},
+              {"seconds", performance.seconds},
               {"device", performance.device},
               {"clocks", performance.clocks}};
 }

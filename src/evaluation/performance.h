@@ -23,6 +23,7 @@ struct Performance {
   double gpu_seconds = 0;     ///< that the timed calls held the GPU
   double kernel_seconds = 0;  ///< of these, and of the first call, what the candidate's and the baseline's kernels took
   base::Json device, clocks;
+  base::Json seconds;  ///< of this process, by step
 };
 
 base::Json to_json(const Performance& performance);

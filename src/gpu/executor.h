@@ -45,7 +45,7 @@ class Executor {
   enum class Waited { answered, runner_gone, host_timeout, kernel_timeout };
 
   Executor(std::unique_ptr<Device> device, Channel channel);
-  Result<void> start();
+  Result<void> start(std::chrono::steady_clock::time_point began);
   base::Json answer(const base::Json& request, std::vector<cuda_shim::OwnedFd>& descriptors);
   Result<base::Json> prepare(const base::Json& request, std::vector<cuda_shim::OwnedFd>& descriptors);
   Result<base::Json> call(const base::Json& request);

@@ -42,16 +42,17 @@ Result<std::unique_ptr<ExecutorProcess>> ExecutorProcess::start(int device) {
   options.max_stdout_bytes = options.max_stderr_bytes = std::size_t{1} << 20;
   // The thread stays as long as the process: that one ends with the thread that started it.
   out->watcher_ = std::thread(
-      [options = std::move(options), result = out->result_, end = std::make_shared<Channel>(std::move(ends->second))] {
+      [options = std::move(options), end = out->end_, far = std::make_shared<Channel>(std::move(ends->second))] {
         base::ProcessOptions mine = options;
-        mine.on_started = [&](pid_t) { end->close(); };
+        mine.on_started = [&](pid_t) { far->close(); };
         auto ran = base::run_process(mine);
         if (ran) {
-          *result = std::move(*ran);
+          end->result = std::move(*ran);
         } else {
-          result->stderr_text = ran.error().message;
+          end->result.stderr_text = ran.error().message;
         }
-        end->close();
+        end->ended = true;
+        far->close();
       });
   return out;
 }
@@ -63,11 +64,15 @@ ExecutorProcess::~ExecutorProcess() {
 
 void ExecutorProcess::kill() { stop_.request_stop(); }
 
-std::string ExecutorProcess::last_words() const {
-  std::string words = result_->stderr_text;
+std::string ExecutorProcess::epitaph() {
+  // Whoever closes the channel is about to end by itself; how, is lost once we end it.
+  for (int i = 0; i < 200 && !end_->ended; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  kill();
+  if (watcher_.joinable()) watcher_.join();
+  std::string words = end_->result.stderr_text;
   if (words.size() > 500) words.resize(500);
   while (!words.empty() && words.back() == '\n') words.pop_back();
-  return words;
+  return end_->result.outcome() + (words.empty() ? "" : ": " + words);
 }
 
 Result<void> ExecutorProcess::await_ready(std::chrono::milliseconds time) {
@@ -78,11 +83,7 @@ Result<void> ExecutorProcess::await_ready(std::chrono::milliseconds time) {
     return infrastructure_error("GPU {} did not answer within {} s", ordinal_, time.count() / 1000);
   }
   if (!message) {
-    kill();
-    watcher_.join();
-    const std::string words = last_words();
-    return infrastructure_error("the executor of GPU {} ended while it started{}{}", ordinal_,
-                                words.empty() ? "" : ": ", words);
+    return infrastructure_error("the executor of GPU {} ended while it started: it {}", ordinal_, epitaph());
   }
   const base::Json& json = (*message)->json;
   if (!json.value("ready", false)) return infrastructure_error("{}", json.value("error", "the executor did not start"));
@@ -98,10 +99,7 @@ Result<base::Json> ExecutorProcess::request(const base::Json& request, std::chro
   if (auto sent = channel_.send(request, descriptors); !sent) return tl::unexpected<Error>(sent.error());
   auto message = channel_.receive(time);
   if (!message) {
-    kill();
-    if (watcher_.joinable()) watcher_.join();
-    return infrastructure_error("the executor of GPU {} {}{}{}", ordinal_, result_->outcome(),
-                                last_words().empty() ? "" : ": ", last_words());
+    return infrastructure_error("the executor of GPU {} {}", ordinal_, epitaph());
   }
   if (!*message) {
     kill();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -36,12 +37,18 @@ class ExecutorProcess {
 
  private:
   ExecutorProcess() = default;
-  std::string last_words() const;
+  /// After its end of the channel is gone: how it ended, and what it said last.
+  std::string epitaph();
 
   Channel channel_;
   std::stop_source stop_;
   std::thread watcher_;
-  std::shared_ptr<base::ProcessResult> result_ = std::make_shared<base::ProcessResult>();
+  /// What became of the process, once `ended`.
+  struct End {
+    std::atomic<bool> ended = false;
+    base::ProcessResult result;
+  };
+  std::shared_ptr<End> end_ = std::make_shared<End>();
   std::filesystem::path socket_;
   base::Json device_;
   bool ready_ = false;

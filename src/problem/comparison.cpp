@@ -388,27 +388,30 @@ class Comparer {
     return output_.dtype == Dtype::boolean || y != t;
   }
 
-  std::vector<std::string> broken_limits() const {
+  std::vector<std::string> broken_limits() {
     std::vector<std::string> broken;
     if (!limits_) return broken;
-    const auto check = [&](const char* what, double value, double limit) {
+    const auto check = [&](std::string_view name, const char* what, double value, double limit) {
+      result_.limits.push_back({name, value, limit});
       // Written so that NaN fails.
       if (!(value <= limit)) broken.push_back(fmt::format("{} {:.4g}, limit {:.4g}", what, value, limit));
     };
     if (limits_->absolute_max) {
-      check(limits_->absolute_share > 0 ? "largest absolute error, less its share of the value,"
+      check("absolute_max",
+            limits_->absolute_share > 0 ? "largest absolute error, less its share of the value,"
                                         : "largest absolute error",
             max_excess_, *limits_->absolute_max);
     }
     if (limits_->absolute_rms) {
-      check("root mean square of the absolute error", result_.rms_absolute_error, *limits_->absolute_rms);
+      check("absolute_rms", "root mean square of the absolute error", result_.rms_absolute_error,
+            *limits_->absolute_rms);
     }
     if (result_.absolute) return broken;
-    check("relative L2 error of the tensor", result_.tensor_l2, limits_->tensor_l2);
-    check("relative L2 error of the worst 64-row block", result_.worst_block_l2, limits_->block_l2);
-    check("relative L2 error of the worst row", result_.worst_row_l2, limits_->row_l2);
-    check("worst element (beyond rounding, over the row's rms)", result_.worst_element, limits_->element);
-    check("deviation of the gain from 1", std::fabs(result_.gain - 1), limits_->gain);
+    check("tensor_l2", "relative L2 error of the tensor", result_.tensor_l2, limits_->tensor_l2);
+    check("block_l2", "relative L2 error of the worst 64-row block", result_.worst_block_l2, limits_->block_l2);
+    check("row_l2", "relative L2 error of the worst row", result_.worst_row_l2, limits_->row_l2);
+    check("element", "worst element (beyond rounding, over the row's rms)", result_.worst_element, limits_->element);
+    check("gain", "deviation of the gain from 1", std::fabs(result_.gain - 1), limits_->gain);
     return broken;
   }
 

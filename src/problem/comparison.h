@@ -81,6 +81,12 @@ struct Hypothesis {
   double confidence = 0;  ///< 0 to 1: share of the sampled errors that it explains
 };
 
+/// A limit of the rule and what is compared with it.
+struct LimitedValue {
+  std::string_view name;  ///< "tensor_l2", "block_l2", "row_l2", "element", "gain", "absolute_max", "absolute_rms"
+  double value = 0, limit = 0;
+};
+
 struct TensorComparison {
   std::string name;
   Dtype dtype = Dtype::float32;
@@ -109,6 +115,7 @@ struct TensorComparison {
   double max_absolute_error = 0;
   double rms_absolute_error = 0;
   bool absolute = false;  ///< judged by the two above
+  std::vector<LimitedValue> limits;
 
   CompatResult compat;
   std::optional<ElementError> first_wrong;

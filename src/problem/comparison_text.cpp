@@ -98,6 +98,10 @@ Json to_json(const TensorComparison& comparison) {
     hypotheses.push_back(
         {{"pattern", hypothesis.pattern}, {"confidence", hypothesis.confidence}, {"text", hypothesis.text}});
   }
+  Json limits = Json::object();
+  for (const LimitedValue& one : comparison.limits) {
+    limits[std::string(one.name)] = {{"value", finite(one.value)}, {"limit", one.limit}};
+  }
   return Json{{"name", comparison.name},
               {"dtype", to_string(comparison.dtype)},
               {"rows", comparison.rows},
@@ -125,6 +129,7 @@ Json to_json(const TensorComparison& comparison) {
               {"gain", finite(comparison.gain)},
               {"max_absolute_error", finite(comparison.max_absolute_error)},
               {"rms_absolute_error", finite(comparison.rms_absolute_error)},
+              {"limits", limits},
               {"compat",
                {{"passed", comparison.compat.passed},
                 {"bad_elements", comparison.compat.bad_elements},

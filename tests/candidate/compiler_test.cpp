@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "candidate/abi.h"
 #include "candidate/elf_symbols.h"
 #include "candidate/identity.h"
@@ -42,6 +43,15 @@ void run() { k<<<1, 1>>>(); }
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);
 )";
 
+/// ptxas says how long it took.
+std::string without_times(std::string_view log) {
+  std::string text;
+  for (const std::string_view line : base::split_lines(log)) {
+    if (line.find("Compile time") == std::string_view::npos) text += std::string(line) + "\n";
+  }
+  return text;
+}
+
 class CompilerTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -74,6 +84,52 @@ TEST_F(CompilerTest, MakesLibraryPtxAndCubin) {
   ASSERT_TRUE(again);
   EXPECT_TRUE(again->report.cached);
   EXPECT_EQ(again->artifact->id, compilation->artifact->id);
+}
+
+TEST_F(CompilerTest, SideBySideGivesWhatNvccGives) {
+  const std::string good = kGood;
+  const auto changed = [&](std::string_view from, std::string_view to) { return base::replace_all(good, from, to); };
+  const std::string sources[] = {
+      "#warning here\n__device__ static int counter;\n" + good,
+      kBadPtx,
+      "#include \"missing.h\"\n" + good,
+      changed("1.0f", "undeclared"),
+      // An error that g++ alone finds.
+      "#include <tvm/ffi/tvm_ffi.h>\nstatic int x __attribute__((alias(\"nothing\")));\n" + good,
+  };
+  for (const std::string& source : sources) {
+    CompileOptions options;
+    options.use_cache = false;
+    options.headers = HeaderChoice::lean;
+    const auto compile = [&](bool side_by_side) {
+      options.side_by_side = side_by_side;
+      auto compilation = compiler_->compile(source, options);
+      EXPECT_TRUE(compilation) << compilation.error().message;
+      std::vector<std::string> made;
+      if (compilation->artifact) {
+        const Identity identity = *identity_of(*compilation->artifact);
+        made = {identity.behaviour, identity.places};
+        // Both name the folder in which they were made, and line tables say when the source was written.
+        for (const auto& file : {compilation->artifact->ptx(), compilation->artifact->cubin()}) {
+          std::string bytes = *base::read_file(file);
+          for (const auto& [before, count] : {std::pair(std::string("ptxbench-compile-"), std::size_t{6}),
+                                              {std::string("\0kernel.cu\0", 11), std::size_t{6}}}) {
+            for (auto at = bytes.find(before); at != std::string::npos; at = bytes.find(before, at + 1)) {
+              bytes.replace(at + before.size(), count, count, 'X');
+            }
+          }
+          made.push_back(std::move(bytes));
+        }
+      }
+      return std::pair(std::move(compilation->report), made);
+    };
+    const auto [whole, whole_made] = compile(false);
+    const auto [parts, parts_made] = compile(true);
+    EXPECT_EQ(parts.status, whole.status) << parts.log;
+    EXPECT_EQ(without_times(parts.log), without_times(whole.log));
+    EXPECT_EQ(parts.flags, whole.flags);
+    EXPECT_TRUE(parts_made == whole_made) << source;
+  }
 }
 
 TEST_F(CompilerTest, IdentityIsThatOfTheCodeNotOfTheText) {

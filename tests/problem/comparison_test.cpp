@@ -141,7 +141,11 @@ TEST(Compare, ThreadsDoNotMatter) {
   CompareOptions one, many;
   one.threads = 1;
   many.threads = 7;
-  EXPECT_EQ(to_json(compare(output, truth, kLimits, one)), to_json(compare(output, truth, kLimits, many)));
+  const base::Json json = to_json(compare(output, truth, kLimits, one));
+  EXPECT_EQ(json, to_json(compare(output, truth, kLimits, many)));
+  EXPECT_EQ(json["limits"].size(), 5u);
+  EXPECT_EQ(json["limits"]["row_l2"]["limit"], kLimits.row_l2);
+  EXPECT_EQ(json["limits"]["row_l2"]["value"], json["worst_row_l2"]);
 }
 
 TEST(Compare, ErrorMapCountsCells) {

@@ -11,6 +11,7 @@
 #include "problem/fp8_gemm.h"
 #include "problem/gemm.h"
 #include "problem/reference.h"
+#include "test_support.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -132,7 +133,7 @@ TEST_F(DatasetTest, AxesMakeAWorkload) {
   EXPECT_TRUE(made->ad_hoc);
   EXPECT_EQ(made->uuid, uuid5_url("ptxbench://d/M=24"));
   EXPECT_EQ(made->uuid, dataset->workload_for_axes(definition, {"M=24", "K=16"})->uuid);
-  const auto message = [&](std::vector<std::string> axes) {
+  const auto message = [&](const std::vector<std::string>& axes) {
     return dataset->workload_for_axes(definition, axes).error().message;
   };
   EXPECT_NE(message({"m=24"}).find("did you mean 'M'"), std::string::npos);
@@ -328,15 +329,13 @@ TEST(ShippedProblems, Fp8IsWholeAndNamedByTheRule) {
     EXPECT_TRUE(find_reference(definition));
     for (std::size_t i = 0; i < definition.outputs.size(); ++i) EXPECT_TRUE(limits_for(definition, i));
     bool odd = false, full = false;
-    const auto examine = [&](const Workload& workload) {
+    const auto examine = [&, &definition = definition](const Workload& workload) {
       const auto problem = make_problem(definition, workload);
       ASSERT_TRUE(problem) << problem.error().message;
       const std::int64_t size = problem->axes.at(gemm ? "M" : "S");
       odd = odd || size % 128 != 0;
       full = full || size == 4096;
-      std::string url = "ptxbench://" + name;
-      for (const auto& [axis, value] : workload.axes) url += fmt::format("/{}={}", axis, value);
-      EXPECT_EQ(workload.uuid, uuid5_url(url));
+      EXPECT_EQ(workload.uuid, own_uuid(definition, workload));
       for (std::size_t i = 0; i < definition.inputs.size(); ++i) {
         EXPECT_EQ(std::holds_alternative<DerivedInput>(source_of(*problem, i)),
                   definition.inputs[i].dtype == Dtype::float32);

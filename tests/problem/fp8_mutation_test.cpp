@@ -15,25 +15,13 @@
 #include "fp8_model.h"
 #include "problem/fp8_gemm.h"
 #include "problem/triage.h"
+#include "test_support.h"
 
 namespace ptxbench::problem {
 namespace {
 
 constexpr Distribution kAll[] = {Distribution::normal, Distribution::scaled, Distribution::spiky,
                                  Distribution::ties,   Distribution::flat,   Distribution::tiny};
-
-/// Of the limits that are related to the truth's size, the tightest one, as limit over value.
-double margin_of(const TensorComparison& result, const Limits& limits) {
-  double margin = INFINITY;
-  for (const auto& [limit, value] : {std::pair{limits.tensor_l2, result.tensor_l2},
-                                     {limits.block_l2, result.worst_block_l2},
-                                     {limits.row_l2, result.worst_row_l2},
-                                     {limits.element, result.worst_element},
-                                     {limits.gain, std::fabs(result.gain - 1)}}) {
-    margin = std::min(margin, limit / std::max(value, 1e-12));
-  }
-  return margin;
-}
 
 /// What a sound kernel passes even: 1.5 times of room to every limit.
 Limits tightened(Limits limits) {
@@ -48,12 +36,6 @@ Limits tightened(Limits limits) {
 
 void expect_sound(const TensorComparison& result, const std::string& what) {
   EXPECT_EQ(result.verdict, Verdict::passed) << what << ", limits over 1.5\n" << describe(result);
-}
-
-void expect_pattern(const TensorComparison& result, std::string_view pattern, const std::string& what) {
-  ASSERT_FALSE(result.hypotheses.empty()) << what << "\n" << describe(result);
-  EXPECT_EQ(result.hypotheses[0].pattern, pattern) << what << "\n" << describe(result);
-  EXPECT_NE(remedy_for(pattern), remedy_for("no such pattern")) << pattern;
 }
 
 std::vector<float> through_e5m2_bytes(std::vector<float> values) {
@@ -619,19 +601,17 @@ TEST(Fp8AttentionControls, SoundKernelsPassWithMargin) {
   struct Shape {
     std::int64_t heads, s, d;
   };
-  std::map<std::string, double> least;
+  Margins margins;
   for (const auto& [heads, s, d] : {Shape{kHeads, kS, kD}, {1, 320, 96}, {1, 512, 128}, {1, 320, 256}}) {
     for (const Distribution distribution : kAll) {
       for (const bool causal : {false, true}) {
         const Fp8AttentionData& data = attention(distribution, causal, heads, s, d);
-        const auto passes = [&](const char* name, const Fp8KernelModel& model) {
+        const auto passes = [&, s = s, d = d](const char* name, const Fp8KernelModel& model) {
           const Fp8AttentionOutput output = run_attention(data, model);
           const std::string what = fmt::format("{}, S {} D {}", place(data, name), s, d);
           expect_sound(judge_o(data, output.o, false, tightened(fp8_attention_limits())), what + ", O");
           expect_sound(judge_lse(data, output.lse, false, tightened(fp8_log_sum_limits())), what + ", LSE");
-          const double margin = margin_of(judge_o(data, output.o), fp8_attention_limits());
-          auto [slot, fresh] = least.emplace(to_string(distribution), margin);
-          if (!fresh) slot->second = std::min(slot->second, margin);
+          margins.take(fmt::format("O, {}", to_string(distribution)), judge_o(data, output.o), what + ", O");
         };
         passes("the usual kernel", {});
         if (d != kD) continue;
@@ -646,9 +626,6 @@ TEST(Fp8AttentionControls, SoundKernelsPassWithMargin) {
                }));
       }
     }
-  }
-  for (const auto& [what, margin] : least) {
-    printf("O, %-6s a sound kernel's worst value is 1/%.2f of its limit\n", what.c_str(), margin);
   }
 }
 

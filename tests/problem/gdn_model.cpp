@@ -1,7 +1,6 @@
 #include "gdn_model.h"
 
 #include <cmath>
-#include <stdexcept>
 
 #include "attention_model.h"
 
@@ -204,47 +203,22 @@ Definition gdn_definition(const GdnCase& what) {
   text += tensor(mtp ? "final_state" : "new_state", states, "float32");
   text.back() = '}';
   text += R"(,"reference":"r"})";
-  auto definition = parse_definition(base::Json::parse(text), "g");
-  if (!definition) throw std::runtime_error(definition.error().message);
-  return std::move(*definition);
+  return definition_of(text);
 }
 
 Problem gdn_problem(const GdnCase& what) {
-  Workload workload;
-  workload.uuid = "u";
-  workload.axes = {
-      {"sequences", what.sequences}, {"tokens", what.tokens}, {"pool", what.pool}, {"offsets", what.sequences + 1}};
-  auto problem = make_problem(gdn_definition(what), workload);
-  if (!problem) throw std::runtime_error(problem.error().message);
-  return std::move(*problem);
+  return problem_of(
+      gdn_definition(what),
+      {{"sequences", what.sequences}, {"tokens", what.tokens}, {"pool", what.pool}, {"offsets", what.sequences + 1}});
 }
 
 GdnData::GdnData(const GdnCase& which, std::uint64_t seed)
-    : what(which), problem(gdn_problem(which)), roles(*gdn_roles(problem.definition)) {
-  InputOptions options;
-  options.seed = seed;
-  options.distribution = which.distribution;
-  auto made = make_inputs(problem, options);
-  if (!made) throw std::runtime_error(made.error().message);
-  tensors = std::move(*made);
-  const TruthRequest request = request_for(problem, tensors);
-  shape = *gdn_shape(request, roles);
-  const auto truth = (*find_reference(problem.definition))(request);
-  if (!truth) throw std::runtime_error(truth.error().message);
-  const auto values = [&](std::size_t output) {
-    const Tensor& tensor = truth->outputs[output];
-    const auto all = tensor.as<float>().first(tensor.count);
-    return std::vector<float>(all.begin(), all.end());
-  };
-  output_truth = values(roles.output);
-  state_truth = values(roles.final_state);
-}
-
-std::vector<float> GdnData::widened(std::size_t input) const {
-  std::vector<float> out(tensors[input].count);
-  to_float(tensors[input].dtype, tensors[input].data(), 0, out.size(), out.data());
-  return out;
-}
+    : ProblemData(gdn_problem(which), which.distribution, seed),
+      what(which),
+      roles(*gdn_roles(problem.definition)),
+      shape(*gdn_shape(request_for(problem, tensors), roles)),
+      output_truth(truths[roles.output]),
+      state_truth(truths[roles.final_state]) {}
 
 GdnOutput run_gdn(const GdnData& data, const GdnModel& model) { return Kernel(data, model).run(); }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "problem/gdn.h"
-#include "problem/inputs.h"
+#include "test_support.h"
 
 // Kernels for the gated delta rule, sound ones and wrong ones, computed on the CPU in plain loops that share nothing
 // with the truth but the shape.
@@ -26,18 +26,13 @@ struct GdnCase {
 Definition gdn_definition(const GdnCase& what);
 Problem gdn_problem(const GdnCase& what);
 
-/// Inputs by the rules of the family, and the truth.
-struct GdnData {
+struct GdnData : ProblemData {
   explicit GdnData(const GdnCase& what, std::uint64_t seed = 3);
 
-  std::vector<float> widened(std::size_t input) const;
-
   GdnCase what;
-  Problem problem;
   GdnRoles roles;
-  std::vector<Tensor> tensors;
   GdnShape shape;
-  std::vector<float> output_truth, state_truth;
+  const std::vector<float>&output_truth, &state_truth;
 };
 
 /// How a kernel goes about it; the defaults are sound.

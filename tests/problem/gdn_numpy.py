@@ -1,16 +1,11 @@
 #!/usr/bin/env python3
 """Compares the truth of the gated delta rule with NumPy in float64, which shares nothing with it but the inputs.
 
-Usage: gdn_numpy.py DUMP_PROGRAM. The program writes the inputs and the truth of small problems to a folder (see
-operation_dump.cpp). Exit code 77, which the test suite reports as skipped, when NumPy is not installed.
+Usage: gdn_numpy.py PTXBENCH
 """
-import json
-import pathlib
-import subprocess
 import sys
-import tempfile
 
-from gqa_numpy import load, numpy
+from problem_tensors import Program, Tally, numpy
 
 
 def delta_rule(t):
@@ -44,25 +39,16 @@ def delta_rule(t):
 
 
 def main():
-    failures = 0
-    compared = 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        subprocess.run([sys.argv[1], name, "gdn"], check=True)
-        for case in json.loads((folder / "cases.json").read_text()):
-            t = {name: load(folder / case["folder"], name, one["dtype"], one["shape"])
-                 for name, one in case["tensors"].items()}
-            output, state = delta_rule(t)
-            for got, want in ((t["output"], output), (t.get("new_state", t.get("final_state")), state)):
-                error = numpy.linalg.norm(got - want) / numpy.linalg.norm(want)
-                worst = numpy.abs(got - want).max() / numpy.abs(want).max()
-                compared += 1
-                # The truth is fp64 rounded to fp32.
-                if not (error < 1e-6 and worst < 1e-6):
-                    failures += 1
-                    print(f"{case['what']}: relative error {error:.2g}, largest {worst:.2g}")
-    print(f"{compared} outputs compared with NumPy {numpy.__version__}, {failures} failures")
-    return 1 if failures or compared == 0 else 0
+    program, tally = Program(sys.argv[1]), Tally()
+    for what, _, t in program.checks("gdn"):
+        output, state = delta_rule(t)
+        for got, want in ((t["output"], output), (t.get("new_state", t.get("final_state")), state)):
+            error = numpy.linalg.norm(got - want) / numpy.linalg.norm(want)
+            worst = numpy.abs(got - want).max() / numpy.abs(want).max()
+            tally.compared += 1
+            # The truth is fp64 rounded to fp32.
+            tally.expect(error < 1e-6 and worst < 1e-6, f"{what}: relative error {error:.2g}, largest {worst:.2g}")
+    return tally.end()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@
 
 #include "base/files.h"
 #include "gqa_model.h"
-#include "problem/dataset.h"
 
 namespace ptxbench::problem {
 namespace {
@@ -127,11 +126,9 @@ TEST(GqaInputs, FollowFromTheSeedAlone) {
 std::string refusal(const GqaCase& what, const char* tensor,
                     const std::function<void(std::span<std::int32_t>)>& change) {
   GqaData data(what);
-  for (Tensor& input : data.tensors) {
-    if (input.name == tensor) change(input.as<std::int32_t>().first(input.count));
-  }
-  const auto truth = (*find_reference(data.problem.definition))(request_for(data.problem, data.tensors));
-  return truth ? "" : truth.error().message;
+  Tensor& input = data.tensor(tensor);
+  change(input.as<std::int32_t>().first(input.count));
+  return data.refusal();
 }
 
 // Short lists of pages that many requests share, or large pages, must not become lists of billions of keys.
@@ -159,22 +156,19 @@ TEST(GqaInputs, BrokenIndicesAreRefused) {
   const auto set = [](std::size_t index, std::int32_t value) {
     return [=](std::span<std::int32_t> values) { values[index] = value; };
   };
-  const auto expect = [](const std::string& message, const char* part) {
-    EXPECT_NE(message.find(part), std::string::npos) << "'" << message << "' lacks '" << part << "'";
-  };
-  expect(refusal(paged, "kv_indptr", set(0, 1)), "kv_indptr begins with 1, not 0");
-  expect(refusal(paged, "kv_indptr", set(0, -1)), "kv_indptr begins with -1");
-  expect(refusal(paged, "kv_indptr", set(4, 11)), "kv_indptr");
-  expect(refusal(paged, "kv_indptr", set(4, 2000000000)), "ends with 2000000000, but there are 12 page indices");
-  expect(refusal(paged, "kv_indptr", set(2, -5)), "kv_indptr decreases");
-  expect(refusal(paged, "qo_indptr", set(3, 91)), "qo_indptr decreases from 91 to 90 at element 4");
-  expect(refusal(paged, "qo_indptr", set(4, 99)), "but there are 90 queries");
-  expect(refusal(paged, "kv_indices", set(7, 20)),
-         "element 7 of kv_indices is page 20, but the cache has pages 0 to 19");
-  expect(refusal(paged, "kv_indices", set(0, -1)), "page -1");
-  expect(refusal(paged, "kv_last_page_len", set(1, 17)), "element 1 of kv_last_page_len is 17");
-  expect(refusal(paged, "kv_last_page_len", set(0, -1)), "kv_last_page_len is -1");
-  expect(refusal(decode, "kv_indptr", set(5, 41)), "ends with 41");
+  expect_part(refusal(paged, "kv_indptr", set(0, 1)), "kv_indptr begins with 1, not 0");
+  expect_part(refusal(paged, "kv_indptr", set(0, -1)), "kv_indptr begins with -1");
+  expect_part(refusal(paged, "kv_indptr", set(4, 11)), "kv_indptr");
+  expect_part(refusal(paged, "kv_indptr", set(4, 2000000000)), "ends with 2000000000, but there are 12 page indices");
+  expect_part(refusal(paged, "kv_indptr", set(2, -5)), "kv_indptr decreases");
+  expect_part(refusal(paged, "qo_indptr", set(3, 91)), "qo_indptr decreases from 91 to 90 at element 4");
+  expect_part(refusal(paged, "qo_indptr", set(4, 99)), "but there are 90 queries");
+  expect_part(refusal(paged, "kv_indices", set(7, 20)),
+              "element 7 of kv_indices is page 20, but the cache has pages 0 to 19");
+  expect_part(refusal(paged, "kv_indices", set(0, -1)), "page -1");
+  expect_part(refusal(paged, "kv_last_page_len", set(1, 17)), "element 1 of kv_last_page_len is 17");
+  expect_part(refusal(paged, "kv_last_page_len", set(0, -1)), "kv_last_page_len is -1");
+  expect_part(refusal(decode, "kv_indptr", set(5, 41)), "ends with 41");
   EXPECT_EQ(refusal(paged, "kv_last_page_len", set(4, 1000)), "") << "one more than there are requests";
   EXPECT_EQ(refusal(paged, "kv_indices", set(7, 19)), "");
 
@@ -185,7 +179,7 @@ TEST(GqaInputs, BrokenIndicesAreRefused) {
   problem = *make_problem(problem.definition, problem.workload);
   const auto made = make_inputs(problem, {});
   ASSERT_FALSE(made);
-  expect(made.error().message, "kv_indptr has 9 offsets, but 5 requests need 6");
+  expect_part(made.error().message, "kv_indptr has 9 offsets, but 5 requests need 6");
   EXPECT_FALSE(required_multiply_adds(problem));
 
   // Random numbers are no offsets, and no scale may be negative.
@@ -196,7 +190,7 @@ TEST(GqaInputs, BrokenIndicesAreRefused) {
     problem.workload.inputs = {{"sm_scale", ScalarInput{scale}}};
     const auto refused = make_inputs(problem, {});
     ASSERT_FALSE(refused);
-    expect(refused.error().message, "sm_scale");
+    expect_part(refused.error().message, "sm_scale");
   }
   problem.workload.inputs = {{"sm_scale", ScalarInput{0.5}}};
   EXPECT_TRUE(make_inputs(problem, {}));
@@ -275,36 +269,10 @@ TEST(ShippedProblems, GqaIsWholeAndNamedByTheRule) {
     };
     const std::string sizes =
         fmt::format("h{}_kv{}_d{}", constant("num_qo_heads"), constant("num_kv_heads"), constant("head_dim"));
-    EXPECT_EQ(roles->causal, roles->qo_indptr.has_value());
     EXPECT_EQ(name, !roles->paged() ? "gqa_ragged_prefill_causal_" + sizes
                                     : fmt::format("gqa_paged_{}{}_ps{}", roles->causal ? "prefill_causal_" : "decode_",
                                                   sizes, constant("page_size")));
-    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(limits_for(definition, i)) << name;
-    ASSERT_FALSE(dataset->checks(name).empty()) << name;
-    for (const bool checks : {false, true}) {
-      for (const Workload& workload : checks ? dataset->checks(name) : dataset->workloads(name)) {
-        const auto problem = make_problem(definition, workload);
-        ASSERT_TRUE(problem) << problem.error().message;
-        const auto known = published.find(problem->title());
-        std::string url = "ptxbench://" + name;
-        for (const auto& [axis, value] : workload.axes) url += fmt::format("/{}={}", axis, value);
-        EXPECT_EQ(workload.uuid, known != published.end() ? known->second : uuid5_url(url)) << problem->title();
-        found += known != published.end() ? 1 : 0;
-        const auto work = required_multiply_adds(*problem);
-        ASSERT_TRUE(work) << problem->title();
-        if (!checks) continue;
-        EXPECT_LT(*work, 5e8) << "checks are quick";
-        EXPECT_LT(problem->tensor_bytes, 16u << 20) << problem->title();
-        const auto inputs = make_inputs(*problem, {});
-        ASSERT_TRUE(inputs) << inputs.error().message;
-        const auto truth = (*find_reference(definition))(request_for(*problem, *inputs));
-        ASSERT_TRUE(truth) << truth.error().message;
-        // What a prefill's queries see nothing of is a matter on which published references differ.
-        const auto lse = truth->outputs[roles->lse].as<float>().first(truth->outputs[roles->lse].count);
-        const bool empty = std::any_of(lse.begin(), lse.end(), [](float value) { return !std::isfinite(value); });
-        EXPECT_TRUE(!empty || !roles->qo_indptr) << problem->title();
-      }
-    }
+    found += expect_shipped_requests(*dataset, definition, *roles, {published, 5e8, 16u << 20}, 1 / std::sqrt(128.0));
     const auto& few = dataset->checks(name);
     EXPECT_TRUE(std::any_of(few.begin(), few.end(),
                             [](const Workload& workload) {
@@ -313,16 +281,6 @@ TEST(ShippedProblems, GqaIsWholeAndNamedByTheRule) {
                                      std::fabs(std::get<double>(scale->value) * std::sqrt(128.0) - 1) > 0.1;
                             }))
         << name << ": a kernel with a scale of its own must fail one of them";
-    // Sizes of one's own.
-    std::vector<std::string> axes;
-    for (const std::string& axis : definition.variable_axes()) {
-      axes.push_back(axis + (axis == "len_indptr" ? "=3" : axis == "batch_size" ? "=2" : "=40"));
-    }
-    const auto made = dataset->workload_for_axes(definition, axes);
-    ASSERT_TRUE(made) << made.error().message;
-    const auto inputs = make_inputs(*make_problem(definition, *made), {});
-    ASSERT_TRUE(inputs) << inputs.error().message;
-    EXPECT_EQ((*inputs)[roles->sm_scale].as<float>()[0], static_cast<float>(1 / std::sqrt(128.0)));
   }
   EXPECT_EQ(decode, 4);
   EXPECT_EQ(prefill, 3);
@@ -352,11 +310,6 @@ TEST(References, GqaIsFoundByStructure) {
   other.name = "g";
   other.tags.push_back("mask:causal");
   EXPECT_TRUE(gqa_roles(other)->causal);
-  const auto refused = [&](const Definition& from, auto change) {
-    Definition changed = from;
-    change(changed);
-    return !find_reference(changed);
-  };
   EXPECT_TRUE(refused(decode, [](Definition& d) { d.op_type = "gqa_ragged"; }));
   EXPECT_TRUE(refused(ragged, [](Definition& d) { d.op_type = "gqa_paged"; }));
   EXPECT_TRUE(refused(decode, [](Definition& d) { d.op_type = "mla_paged"; }));

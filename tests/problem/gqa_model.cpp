@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "attention_model.h"
 
@@ -219,49 +218,22 @@ Definition gqa_definition(const GqaCase& what) {
   "output":{{"shape":["queries","qo_heads","{}"],"dtype":"bfloat16"}},
   "lse":{{"shape":["queries","qo_heads"],"dtype":"float32"}}}},"reference":"r"}})",
                       what.value_depth > 0 ? "E" : "D");
-  auto definition = parse_definition(base::Json::parse(text), "g");
-  if (!definition) throw std::runtime_error(definition.error().message);
-  return std::move(*definition);
+  return definition_of(text);
 }
 
 Problem gqa_problem(const GqaCase& what) {
-  Workload workload;
-  workload.uuid = "u";
-  workload.axes = {
-      {"queries", what.queries}, {"offsets", what.requests + 1}, {"listed", what.listed}, {"pages", what.pages}};
-  auto problem = make_problem(gqa_definition(what), workload);
-  if (!problem) throw std::runtime_error(problem.error().message);
-  return std::move(*problem);
+  return problem_of(
+      gqa_definition(what),
+      {{"queries", what.queries}, {"offsets", what.requests + 1}, {"listed", what.listed}, {"pages", what.pages}});
 }
 
 GqaData::GqaData(const GqaCase& which, std::uint64_t seed)
-    : what(which),
-      problem(gqa_problem(which)),
-      roles(which.latent() ? *mla_roles(problem.definition) : *gqa_roles(problem.definition)) {
-  InputOptions options;
-  options.seed = seed;
-  options.distribution = which.distribution;
-  auto made = make_inputs(problem, options);
-  if (!made) throw std::runtime_error(made.error().message);
-  tensors = std::move(*made);
-  const TruthRequest request = request_for(problem, tensors);
-  shape = *request_shape(request, roles);
-  const auto truth = (*find_reference(problem.definition))(request);
-  if (!truth) throw std::runtime_error(truth.error().message);
-  const auto values = [&](std::size_t output) {
-    const Tensor& tensor = truth->outputs[output];
-    const auto all = tensor.as<float>().first(tensor.count);
-    return std::vector<float>(all.begin(), all.end());
-  };
-  o_truth = values(roles.output);
-  lse_truth = values(roles.lse);
-}
-
-std::vector<float> GqaData::widened(std::size_t input) const {
-  std::vector<float> out(tensors[input].count);
-  to_float(tensors[input].dtype, tensors[input].data(), 0, out.size(), out.data());
-  return out;
-}
+    : ProblemData(gqa_problem(which), which.distribution, seed),
+      what(which),
+      roles(which.latent() ? *mla_roles(problem.definition) : *gqa_roles(problem.definition)),
+      shape(*request_shape(request_for(problem, tensors), roles)),
+      o_truth(truths[roles.output]),
+      lse_truth(truths[roles.lse]) {}
 
 std::vector<float> GqaData::widened(std::size_t input, std::optional<std::size_t> tail) const {
   std::vector<float> first = widened(input);

@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "problem/comparison.h"
 #include "problem/gqa.h"
-#include "problem/inputs.h"
 #include "problem/mla.h"
+#include "test_support.h"
 
 // Kernels for grouped-query and latent attention as they are written for tensor cores, sound ones and wrong ones,
 // computed on the CPU in plain loops that share nothing with the truth but the shape.
@@ -38,22 +37,19 @@ struct GqaCase {
 Definition gqa_definition(const GqaCase& what);
 Problem gqa_problem(const GqaCase& what);
 
-/// Inputs by the rules of the family, and the truth.
-struct GqaData {
+struct GqaData : ProblemData {
   explicit GqaData(const GqaCase& what, std::uint64_t seed = 3);
 
   GqaOperands operands(bool is_lse) const { return {shape, inputs(), what.page_size, is_lse}; }
   GqaInputs inputs() const { return request_operands(request_for(problem, tensors), roles); }
-  std::vector<float> widened(std::size_t input) const;
+  using ProblemData::widened;
   /// Rows of `input` with those of `tail`, if there is one, behind them.
   std::vector<float> widened(std::size_t input, std::optional<std::size_t> tail) const;
 
   GqaCase what;
-  Problem problem;
   RequestRoles roles;
-  std::vector<Tensor> tensors;
   GqaShape shape;
-  std::vector<float> o_truth, lse_truth;
+  const std::vector<float>&o_truth, &lse_truth;
 };
 
 /// How a kernel goes about it; the defaults are sound.

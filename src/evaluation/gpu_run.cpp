@@ -550,8 +550,8 @@ Result<GpuRun::Timed> GpuRun::time() {
           "check the bounds of the last tile"));
     }
     if (!out.failure.empty()) break;
-    bool right = true;
     const auto verifying = Clock::now();
+    bool right = true;
     std::uint64_t from = download_;
     for (const Sample& sample : samples_kept) {
       auto verified = verify(sample, from, seeds[sample.call], performance);

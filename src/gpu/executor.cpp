@@ -24,8 +24,8 @@ using candidate::RunnerStep;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxLaunches = 64;
-constexpr std::size_t kClockEvery = 6;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{2} << 20;
+constexpr std::size_t kClockEvery = 6;
 constexpr std::size_t kStamps = 4;  // of one timed call: candidate and baseline, start and end
 
 std::uint64_t random_seed() {

@@ -510,7 +510,12 @@ Result<GpuRun::Timed> GpuRun::time() {
     if (samples.size() != seeds.size() || reply->contains("fault") || reply->value("kernel_timeout", false)) {
       const Json fault = reply->value("fault", Json::object());
       std::string rule = fault.value("rule", "");
-      if (rule.empty()) rule = reply->value("host_timeout", false) ? "host.timeout" : "sync.timeout";
+      if (rule.empty()) {
+        rule = reply->value("host_timeout", false)     ? "host.timeout"
+               : reply->value("kernel_timeout", false) ? "sync.timeout"
+               : reply->value("runner_gone", false)    ? "host.exit"
+                                                       : "host.error";
+      }
       out.failure.push_back(
           timed_finding(rule,
                         fmt::format("timed call {} of a candidate that was right before failed: {}",

@@ -386,6 +386,15 @@ Result<void> GpuBackend::submit(Work work) {
   return done;
 }
 
+void GpuBackend::interrupt() {
+  std::function<void()> interrupted;
+  {
+    const std::lock_guard lock(mutex_);
+    interrupted = interrupted_;
+  }
+  if (interrupted) interrupted();
+}
+
 void GpuBackend::flush() {
   {
     const std::lock_guard lock(mutex_);
@@ -394,12 +403,7 @@ void GpuBackend::flush() {
   const std::lock_guard flushing(flushing_);
   std::vector<Work> work = take();
   if (work.empty()) return;
-  std::function<void()> interrupted;
-  {
-    const std::lock_guard lock(mutex_);
-    interrupted = interrupted_;
-  }
-  if (interrupted) interrupted();
+  interrupt();
   std::string kernel = "a copy";
   for (const Work& one : work) {
     if (const auto* launch = std::get_if<Launch>(&one)) kernel = launch->kernel;
@@ -512,6 +516,8 @@ Result<void> GpuBackend::read(uint64_t address, std::span<std::byte> bytes) cons
     const std::lock_guard lock(mutex_);
     if (self.refuse_late()) return input_error("{}", fault_->message);
   }
+  // The copy waits for the stream, which whoever measures may be holding up.
+  self.interrupt();
   self.flush();
   device_.activate();
   const Driver& cuda = device_.driver();

@@ -115,6 +115,8 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   std::vector<Work> take();
   Result<void> submit(Work work);
   void flush();
+  /// Tells whoever measures that the host waits for the device now.
+  void interrupt();
   int function_attribute(CUfunction function, CUfunction_attribute which) const;
 
   const Device& device_;

@@ -388,15 +388,17 @@ class Evaluator::Judge {
     out_.timings.kernels += observation->kernel_seconds;
     if (run.execute == Status::passed) {
       if (auto done = judge_numbers(planned, state, *observation, run); !done) return done;
+      bool timed_well = true;
       if (run.correctness == Status::passed && options_.timing && !timed(problem)) {
         tell(fmt::format("timing {} on GPU {}", problem.title(), options_.gpu));
         const auto timing_started = Clock::now();
         auto timed = (*gpu)->time();
         if (!timed) return tl::unexpected<Error>(timed.error());
+        timed_well = timed->failure.empty();
         judge_performance(*timed);
         out_.stage(StageName::performance).seconds += seconds_since(timing_started);
       }
-      if (options_.count_instructions && !out_.instructions && run.correctness == Status::passed) {
+      if (timed_well && options_.count_instructions && !out_.instructions && run.correctness == Status::passed) {
         tell("counting instructions");
         const auto count_started = Clock::now();
         Census census;
@@ -429,16 +431,22 @@ class Evaluator::Judge {
   void judge_performance(GpuRun::Timed& timed) {
     Stage& stage = out_.stage(StageName::performance);
     if (stage.status == Status::skipped) set(stage, Status::passed);
+    // Of several workloads the worst decides.
+    const auto lower = [&](Status status, std::string reason) {
+      if (worse(status, stage.status) != stage.status) set(stage, status, std::move(reason));
+    };
     for (Finding& finding : timed.failure) {
-      set(stage, Status::failed, finding.rule);
+      lower(Status::failed, finding.rule);
       out_.findings.push_back(std::move(finding));
     }
+    if (timed.performance.verified_elements == 0)
+      lower(Status::unknown, "no output of a timed call could be compared with a truth");
     const auto& speedup = timed.performance.times.speedup;
-    if (options_.require_speedup && stage.status == Status::passed) {
+    if (options_.require_speedup) {
       if (!speedup) {
-        set(stage, Status::unknown, "no baseline");
+        lower(Status::unknown, "no baseline");
       } else if (speedup->value < *options_.require_speedup) {
-        set(stage, Status::failed, fmt::format("a speed-up of {} is required", *options_.require_speedup));
+        lower(Status::failed, fmt::format("a speed-up of {} is required", *options_.require_speedup));
       }
     }
     out_.performance.push_back(std::move(timed.performance));

@@ -180,7 +180,9 @@ Result<Json> GpuRun::in_turn(const Json& request) {
   if (options_.turn != nullptr) turn = std::unique_lock(*options_.turn);
   spent("waiting for a turn", asked);
   const auto started = Clock::now();
-  auto reply = executor_->request(request, patience());
+  // Of several calls each may take as long as one.
+  const auto calls = std::max<std::size_t>(1, request.value("seeds", Json::array()).size());
+  auto reply = executor_->request(request, patience() * static_cast<int>(calls));
   spent(request.at("op").get_ref<const std::string&>().c_str(), started);
   return reply;
 }
@@ -222,7 +224,8 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
         uploads.emplace_back(argument.input, upload_bytes);
         upload_bytes += round_up(bytes);
         // What follows from other inputs would no longer fit them. Offsets and pages follow from the sizes alone.
-        if (problem::is_float(argument.dtype) && problem::is_derived(problem_.definition, i)) fresh_ = false;
+        // Contents from files are what they are.
+        if (problem::is_float(argument.dtype)) fresh_ = false;
       }
     }
     list.push_back(std::move(one));
@@ -336,6 +339,14 @@ Result<DeviceObservation> GpuRun::call() {
   DeviceObservation observation;
   take_report(*reply, observation);
   observation.seconds = reply->value("seconds", 0.0);
+  if (!observation.shim.fault && reply->contains("fault")) {
+    const Json& late = (*reply)["fault"];
+    emulator::Fault& fault = observation.shim.fault.emplace();
+    fault.rule = late.value("rule", "launch.failed");
+    fault.message = late.value("message", "");
+    fault.remedy = late.value("remedy", "");
+    fault.place.kernel = late.value("kernel", "");
+  }
   const bool host_timeout = reply->value("host_timeout", false), kernel_timeout = reply->value("kernel_timeout", false);
   if (kernel_timeout) {
     emulator::Fault& fault = observation.shim.fault.emplace();
@@ -498,12 +509,8 @@ Result<GpuRun::Timed> GpuRun::time() {
       samples_kept.push_back(choose_sample(order[i]));
       keep.push_back({{"call", order[i]}, {"parts", samples_kept.back().parts}});
     }
-    auto reply = in_turn({{"op", "time"},
-                          {"seeds", seeds},
-                          {"order", random()},
-                          {"flush", options_.flush_cache},
-                          {"keep", std::move(keep)},
-                          {"to", download_}});
+    auto reply =
+        in_turn({{"op", "time"}, {"seeds", seeds}, {"order", random()}, {"keep", std::move(keep)}, {"to", download_}});
     if (!reply) return tl::unexpected<Error>(reply.error());
     const double seconds = reply->value("seconds", 0.0);
     const Json& samples = reply->at("samples");
@@ -589,7 +596,7 @@ Result<GpuRun::Timed> GpuRun::time() {
 Result<void> GpuRun::count(const std::filesystem::path& cubin, Census& census) {
   const auto code = candidate::disassemble(cubin);
   if (!code) return tl::unexpected<Error>(code.error());
-  auto reply = in_turn({{"op", "count"}, {"set", 0}, {"seed", inputs_.seed}, {"to", download_}});
+  auto reply = in_turn({{"op", "count"}, {"set", 0}, {"seed", fresh_ ? secret() : inputs_.seed}, {"to", download_}});
   if (!reply) return tl::unexpected<Error>(reply.error());
   const std::string text(reinterpret_cast<const char*>(bulk_->view().data() + download_),
                          reply->value("bytes", std::size_t{0}));

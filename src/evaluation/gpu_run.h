@@ -17,7 +17,6 @@ struct GpuRunOptions {
   CallLimits limits;
   std::chrono::milliseconds kernel_limit{10'000};  ///< a kernel that takes longer hangs
   gpu::StopRule stop;
-  bool flush_cache = true;
   std::mutex* turn = nullptr;  ///< held while kernels run; null: nobody else uses the GPU
   std::stop_token cancel;
 };

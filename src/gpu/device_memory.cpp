@@ -15,12 +15,13 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(const Device& device, std::uint64_t seed) {
-  std::unique_ptr<DeviceMemory> out(new DeviceMemory(device, seed));
+Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(const Device& device) {
+  std::unique_ptr<DeviceMemory> out(new DeviceMemory(device));
   const Driver& cuda = device.driver();
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device.handle()}};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device.handle();
   std::size_t granularity = 0;
   if (auto done = device.check(
           cuda.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
@@ -63,7 +64,8 @@ Result<std::uint64_t> DeviceMemory::map_chunk(std::uint64_t bytes, bool shared) 
   if (address == 0) return input_error("no room for {} bytes in the device's address range", bytes);
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_.handle()}};
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device_.handle();
   Chunk chunk{size, 0, shared};
   const CUresult made = cuda.cuMemCreate(&chunk.handle, size, &properties, 0);
   if (made == CUDA_ERROR_OUT_OF_MEMORY) return input_error("the GPU has no {} bytes left", bytes);

@@ -18,7 +18,7 @@ namespace ptxbench::gpu {
 /// next tensors will be. Thread safe.
 class DeviceMemory {
  public:
-  static Result<std::unique_ptr<DeviceMemory>> create(const Device& device, std::uint64_t seed);
+  static Result<std::unique_ptr<DeviceMemory>> create(const Device& device);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -39,12 +39,12 @@ class DeviceMemory {
     CUmemGenericAllocationHandle handle = 0;
     bool shared = false;  ///< small blocks share it
   };
-  explicit DeviceMemory(const Device& device, std::uint64_t seed) : device_(device), random_(seed) {}
+  explicit DeviceMemory(const Device& device) : device_(device) {}
   Result<std::uint64_t> map_chunk(std::uint64_t bytes, bool shared);
   void unmap_chunk(std::uint64_t address);
 
   const Device& device_;
-  std::mt19937_64 random_;
+  std::random_device random_;  ///< a generator could be worked out from the addresses that a candidate sees
   std::uint64_t granularity_ = 0;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Chunk> chunks_;

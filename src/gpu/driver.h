@@ -67,7 +67,7 @@ namespace ptxbench::gpu {
   X(cuTensorMapEncodeTiled)
 
 struct Driver {
-#define PTXBENCH_DECLARE(name) decltype(&::name) name = nullptr;
+#define PTXBENCH_DECLARE(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): it is a name
   PTXBENCH_DRIVER_CALLS(PTXBENCH_DECLARE)
 #undef PTXBENCH_DECLARE
 

@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 #include "gpu/reports.h"
 #include "gpu/sass_counts.h"
@@ -28,9 +27,8 @@ constexpr std::uint64_t kKeptBytes = std::uint64_t{2} << 20;
 constexpr std::size_t kClockEvery = 6;
 constexpr std::size_t kStamps = 4;  // of one timed call: candidate and baseline, start and end
 
-std::uint64_t random_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+Json fault_json(const emulator::Fault& fault) {
+  return {{"rule", fault.rule}, {"message", fault.message}, {"remedy", fault.remedy}, {"kernel", fault.place.kernel}};
 }
 
 /// Cuts a text field that the candidate's process may have written.
@@ -73,7 +71,7 @@ Result<void> Executor::start(Clock::time_point began) {
     return infrastructure_error("cannot reserve addresses for memory shared with the candidate: {}",
                                 std::strerror(errno));
   }
-  auto memory = DeviceMemory::create(*device_, random_seed());
+  auto memory = DeviceMemory::create(*device_);
   if (!memory) return tl::unexpected<Error>(memory.error());
   memory_ = std::move(*memory);
   step("addresses");
@@ -84,7 +82,7 @@ Result<void> Executor::start(Clock::time_point began) {
   auto backend = std::make_unique<GpuBackend>(*device_, *memory_);
   backend_ = backend.get();
   guarded_ = std::make_unique<cuda_shim::GuardedBackend>(
-      std::move(backend), std::vector<cuda_shim::TensorRange>{}, [this](emulator::LaunchRequest&) {},
+      std::move(backend), std::vector<cuda_shim::TensorRange>{}, [](emulator::LaunchRequest&) {},
       cuda_shim::GuardedBackend::Limits{});
   clocks_ = std::make_unique<ClockReader>(device_->facts().pci_bus_id);
   step("clocks");
@@ -119,7 +117,8 @@ Result<void> Executor::start(Clock::time_point began) {
   options.on_launch = [this](const emulator::LaunchReport& report) {
     const std::lock_guard lock(launches_mutex_);
     if (launches_.size() < kMaxLaunches)
-      launches_.push_back({{"kernel", report.kernel}, {"blocks", report.clusters_total}, {"seconds", report.seconds}});
+      launches_.push_back(
+          {{"kernel", report.kernel.substr(0, 1024)}, {"blocks", report.clusters_total}, {"seconds", report.seconds}});
   };
   auto server = cuda_shim::ShimServer::start(*guarded_, output_, std::move(options));
   if (!server) return tl::unexpected<Error>(server.error());
@@ -294,18 +293,19 @@ Executor::Waited Executor::await_runner(RunnerReport& report) {
       const ssize_t bytes = ::recv(runner_.get(), &got, sizeof got, MSG_TRUNC | MSG_DONTWAIT);
       if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (bytes <= 0) return Waited::runner_gone;
-      // The candidate shares the process: what is no report counts as none.
-      if (bytes != sizeof got || got.magic != candidate::kReportMagic || got.step < RunnerStep::loading ||
-          got.step > RunnerStep::done || got.outcome > RunnerOutcome::internal) {
-        continue;
+      // The candidate shares the process: what is no report counts as none, and stops no clock.
+      const bool valid = bytes == sizeof got && got.magic == candidate::kReportMagic &&
+                         got.step >= RunnerStep::loading && got.step <= RunnerStep::done &&
+                         got.outcome <= RunnerOutcome::internal;
+      if (valid) {
+        report = got;
+        if (got.outcome != RunnerOutcome::pending) return Waited::answered;
       }
-      report = got;
-      if (got.outcome != RunnerOutcome::pending) return Waited::answered;
-      continue;
     }
     Clock::time_point since;
     const bool idle = guarded_->idle_since(since);
     const auto now = Clock::now();
+    if (now - started > host_limit_ + kernel_limit_) return idle ? Waited::host_timeout : Waited::kernel_timeout;
     if (idle) {
       timing_kernel = false;
       if (now - std::max(since, started) > host_limit_) return Waited::host_timeout;
@@ -363,6 +363,7 @@ Result<Json> Executor::call(const Json& request) {
   if (waited == Waited::answered) backend_->close();
   Json reply = observations(waited, report);
   reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
+  if (const auto fault = backend_->fault()) reply["fault"] = fault_json(*fault);
   const bool finished = waited == Waited::answered && report.outcome == RunnerOutcome::finished && !backend_->fault();
   if (!finished) return reply;
   auto changed = workspace_->changed_inputs(set, seed, distribution);
@@ -402,11 +403,16 @@ Result<void> Executor::mark_start(Marks& marks) {
 Result<void> Executor::mark_end(Marks& marks) {
   if (auto done = device_->check(device_->driver().cuEventRecord(marks.end, device_->stream()), "cuEventRecord"); !done)
     return done;
-  return kernels_.stamp(marks.stamp_end);
+  if (auto done = kernels_.stamp(marks.stamp_end); !done) return done;
+  return device_->check(device_->driver().cuEventRecord(marks.stamped, device_->stream()), "cuEventRecord");
 }
 
 void Executor::open_gate(const Marks& marks) {
-  std::atomic_ref<std::uint32_t>(*gate_).store(marks.ticket, std::memory_order_release);
+  // Never backwards: an interruption may come late.
+  std::atomic_ref<std::uint32_t> gate(*gate_);
+  std::uint32_t now = gate.load();
+  while (now < marks.ticket && !gate.compare_exchange_weak(now, marks.ticket)) {
+  }
 }
 
 bool Executor::await(CUevent event, const std::string& what) {
@@ -429,7 +435,7 @@ Result<Json> Executor::time(const Json& request) {
   const auto began = Clock::now();
   const Driver& cuda = device_->driver();
   const auto seeds = request.at("seeds").get<std::vector<std::uint64_t>>();
-  const bool flush = request.value("flush", true), with_baseline = request.value("baseline", true) && baseline_;
+  const bool with_baseline = baseline_ != nullptr;
   const auto order = request.value("order", std::uint64_t{0});  // bit i: the baseline goes first in call i
   const std::size_t sets = workspace_->sets();
   cuda.cuCtxResetPersistingL2Cache();
@@ -445,6 +451,7 @@ Result<Json> Executor::time(const Json& request) {
     for (Marks& one : pair) {
       CUresult result = cuda.cuEventCreate(&one.start, CU_EVENT_DEFAULT);
       if (result == CUDA_SUCCESS) result = cuda.cuEventCreate(&one.end, CU_EVENT_DEFAULT);
+      if (result == CUDA_SUCCESS) result = cuda.cuEventCreate(&one.stamped, CU_EVENT_DEFAULT);
       if (auto done = device_->check(result, "cuEventCreate"); !done) return tl::unexpected<Error>(done.error());
       one.stamp_start = stamps_ + 8 * next_stamp++;
       one.stamp_end = stamps_ + 8 * next_stamp++;
@@ -455,7 +462,7 @@ Result<Json> Executor::time(const Json& request) {
   RunnerReport report;
   Waited waited = Waited::answered;
   std::vector<GpuBackend::Work> work[2];  // must live until the call has run
-  bool interrupted[2]{};
+  std::atomic<bool> interrupted[2]{};
   std::map<std::size_t, const Json*> keeps;
   if (request.contains("keep")) {
     for (const Json& one : request["keep"]) keeps[one.at("call").get<std::size_t>()] = &one;
@@ -472,7 +479,7 @@ Result<Json> Executor::time(const Json& request) {
   const auto collect = [&](std::size_t index) -> Result<bool> {
     auto& [candidate, baseline] = marks[index & 1];
     const bool last_is_baseline = with_baseline && ((order >> (index & 63)) & 1) == 0;
-    if (!await(last_is_baseline ? baseline.end : candidate.end, "a timed call")) return false;
+    if (!await(last_is_baseline ? baseline.stamped : candidate.stamped, "a timed call")) return false;
     std::uint64_t stamps[4]{};
     // On the stream the copy would wait for the next call's gate: the stamps of this one are complete, so they can be
     // read beside it.
@@ -481,7 +488,7 @@ Result<Json> Executor::time(const Json& request) {
       return tl::unexpected<Error>(done.error());
     }
     const auto span = [](std::uint64_t start, std::uint64_t end) { return 1e-6 * static_cast<double>(end - start); };
-    Json sample = {elapsed(candidate), span(stamps[0], stamps[1]), nullptr, nullptr, interrupted[index & 1],
+    Json sample = {elapsed(candidate), span(stamps[0], stamps[1]), nullptr, nullptr, interrupted[index & 1].load(),
                    index % sets};
     if (with_baseline) {
       sample[2] = elapsed(baseline);
@@ -496,9 +503,7 @@ Result<Json> Executor::time(const Json& request) {
   };
 
   const auto run_baseline = [&](std::size_t set, Marks& one) -> Result<void> {
-    if (flush) {
-      if (auto done = flush_cache(); !done) return done;
-    }
+    if (auto done = flush_cache(); !done) return done;
     if (auto done = mark_start(one); !done) return done;
     if (auto done = baseline_->run(workspace_->addresses(set, false), baseline_outputs_); !done) return done;
     return mark_end(one);
@@ -509,25 +514,37 @@ Result<Json> Executor::time(const Json& request) {
   std::size_t index = 0;
   for (; index < seeds.size() && good && failed; ++index) {
     const std::size_t set = index % sets, parity = index & 1;
-    auto& [candidate, baseline] = marks[parity];
+    Marks &candidate = marks[parity][0], &baseline = marks[parity][1];
     const bool baseline_first = with_baseline && ((order >> (index & 63)) & 1) != 0;
     present(set);
-    const auto step = [&](Result<void> done) {
+    const auto step = [&](const Result<void>& done) {
       if (failed && !done) failed = done;
     };
     step(workspace_->fill_inputs(set, seeds[index], 0));
     step(workspace_->poison_outputs(set));
     if (baseline_first) {
       step(run_baseline(set, baseline));
-      open_gate(baseline);  // it runs while the candidate's host code does
+      open_gate(baseline);
+      // Not beside the candidate's host code, which may ask the driver for much meanwhile; and its results, which are
+      // right, are nowhere when the candidate runs.
+      if (failed && !await(baseline.end, "the baseline")) {
+        good = false;
+        break;
+      }
+      std::size_t output = 0;
+      for (const WorkArgument& argument : workspace_->arguments()) {
+        if (argument.output)
+          step(kernels_.fill_words(baseline_outputs_[output++], ~std::uint64_t{0}, argument.bytes / 8));
+      }
     }
-    if (flush) step(flush_cache());
+    step(flush_cache());
     step(mark_start(candidate));
     if (!failed) break;
     interrupted[parity] = false;
-    backend_->on_interruption([&] {
-      interrupted[parity] = true;
-      open_gate(candidate);
+    // By value: it may be called when this turn of the loop is over.
+    backend_->on_interruption([this, flag = &interrupted[parity], held = candidate] {
+      *flag = true;
+      open_gate(held);
     });
     backend_->set_mode(GpuBackend::Mode::recorded);
     if (auto told = tell_runner(set); !told) {
@@ -574,8 +591,7 @@ Result<Json> Executor::time(const Json& request) {
   if (!clocks_->missing().empty()) reply["clocks_missing"] = clocks_->missing();
   if (!timed_out_kernel_.empty()) reply["kernel_timeout"] = true;
   if (const auto fault = backend_->fault()) {
-    reply["fault"] = {
-        {"rule", fault->rule}, {"message", fault->message}, {"remedy", fault->remedy}, {"kernel", fault->place.kernel}};
+    reply["fault"] = fault_json(*fault);
   } else if (!failed) {
     // The driver refused work of the candidate's, or ours.
     reply["fault"] = {{"rule", "launch.refused"}, {"message", failed.error().message}, {"remedy", ""}, {"kernel", ""}};
@@ -606,6 +622,7 @@ Result<Json> Executor::time(const Json& request) {
       for (const Marks& one : pair) {
         cuda.cuEventDestroy(one.start);
         cuda.cuEventDestroy(one.end);
+        cuda.cuEventDestroy(one.stamped);
       }
     }
   }

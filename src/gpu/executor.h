@@ -24,11 +24,10 @@ namespace ptxbench::gpu {
 ///            client; descriptors: the runner's socket, memory for bulk data
 ///   call     one call of the candidate, each kernel waited for
 ///   download all outputs of that call, to the bulk memory
-///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between. `keep`: parts
-///   of
-///            outputs that are copied aside as soon as their call has ended, so that nothing written later counts
-///   count    one more call, whose machine instructions are counted; the code is patched for good: nothing is timed
-///   after finish   what was seen of the candidate's process
+///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between; `keep` names
+///            parts of outputs that are copied aside as soon as their call has ended: nothing written later counts
+///   count    one more call, whose machine instructions are counted; nothing is timed after it, as code stays patched
+///   finish   what was seen of the candidate's process
 class Executor {
  public:
   static Result<std::unique_ptr<Executor>> create(int ordinal, Channel channel);
@@ -38,7 +37,7 @@ class Executor {
 
  private:
   struct Marks {
-    CUevent start = nullptr, end = nullptr;
+    CUevent start = nullptr, end = nullptr, stamped = nullptr;
     std::uint64_t stamp_start = 0, stamp_end = 0;  ///< addresses
     std::uint32_t ticket = 0;
   };

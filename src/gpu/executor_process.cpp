@@ -60,6 +60,10 @@ Result<std::unique_ptr<ExecutorProcess>> ExecutorProcess::start(int device) {
 ExecutorProcess::~ExecutorProcess() {
   kill();
   if (watcher_.joinable()) watcher_.join();
+  // It is killed, and cannot clear up behind itself.
+  std::error_code ignored;
+  if (!socket_.empty() && socket_.parent_path().filename().string().starts_with("ptxbench-device"))
+    fs::remove_all(socket_.parent_path(), ignored);
 }
 
 void ExecutorProcess::kill() { stop_.request_stop(); }

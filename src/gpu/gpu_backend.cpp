@@ -77,6 +77,12 @@ void GpuBackend::show(const std::vector<cuda_shim::TensorRange>& tensors) {
   }
 }
 
+Result<void> GpuBackend::check_open() {
+  const std::lock_guard lock(mutex_);
+  if (refuse_late()) return input_error("{}", fault_->message);
+  return {};
+}
+
 bool GpuBackend::refuse_late() {
   if (mode_ != Mode::closed) return false;
   if (!fault_) {
@@ -132,6 +138,7 @@ bool GpuBackend::drain(const std::string& kernel) {
 }
 
 Result<uint64_t> GpuBackend::allocate(uint64_t bytes, std::string label) {
+  if (auto open = check_open(); !open) return tl::unexpected<Error>(open.error());
   return memory_.allocate(bytes, std::move(label));
 }
 
@@ -147,6 +154,7 @@ Result<void> GpuBackend::free(uint64_t address) {
 }
 
 Result<void> GpuBackend::adopt(uint64_t address, uint64_t bytes, std::string label) {
+  if (auto open = check_open(); !open) return open;
   device_.activate();
   const std::uint64_t pages = (bytes + 4095) / 4096 * 4096;
   const CUresult result = device_.driver().cuMemHostRegister(

@@ -117,6 +117,8 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   void flush();
   /// Tells whoever measures that the host waits for the device now.
   void interrupt();
+  /// An error, and the fault host.late-work, when the device is closed.
+  Result<void> check_open();
   int function_attribute(CUfunction function, CUfunction_attribute which) const;
 
   const Device& device_;

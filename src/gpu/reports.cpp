@@ -6,6 +6,9 @@ namespace {
 using base::Json;
 
 std::string text(const Json& json, const char* key) { return json.value(key, std::string()); }
+/// Names can be as long as a candidate likes, and all of a report has to fit a message.
+std::string cut(const std::string& text) { return text.size() <= 1024 ? text : text.substr(0, 1024) + "..."; }
+
 std::uint64_t number(const Json& json, const char* key) { return json.value(key, std::uint64_t{0}); }
 
 }  // namespace
@@ -16,22 +19,23 @@ Json to_json(const cuda_shim::ShimReport& report) {
               {"kernel_seconds", report.kernel_seconds},
               {"bytes_to_device", report.bytes_to_device},
               {"bytes_from_device", report.bytes_from_device},
-              {"fault_kernel", report.fault_kernel},
+              {"fault_kernel", cut(report.fault_kernel)},
               {"diagnostics_dropped", report.diagnostics_dropped},
-              {"unsupported", report.unsupported}};
+              {"unsupported", Json::array()}};
+  for (const std::string& one : report.unsupported) out["unsupported"].push_back(cut(one));
   if (report.fault) {
-    out["fault"] = {{"rule", report.fault->rule},
-                    {"message", report.fault->message},
-                    {"remedy", report.fault->remedy},
-                    {"kernel", report.fault->place.kernel}};
+    out["fault"] = {{"rule", cut(report.fault->rule)},
+                    {"message", cut(report.fault->message)},
+                    {"remedy", cut(report.fault->remedy)},
+                    {"kernel", cut(report.fault->place.kernel)}};
   }
   Json& diagnostics = out["diagnostics"] = Json::array();
   for (const cuda_shim::HostDiagnostic& one : report.diagnostics) {
-    diagnostics.push_back({{"rule", one.rule},
-                           {"message", one.message},
-                           {"remedy", one.remedy},
-                           {"kernel", one.kernel},
-                           {"call", one.call},
+    diagnostics.push_back({{"rule", cut(one.rule)},
+                           {"message", cut(one.message)},
+                           {"remedy", cut(one.remedy)},
+                           {"kernel", cut(one.kernel)},
+                           {"call", cut(one.call)},
                            {"note", one.note}});
   }
   return out;

@@ -27,6 +27,8 @@ struct Attack {
   base::Json json;
 };
 
+void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.backend; }
+
 std::vector<Attack> attacks(const std::string& backend) {
   const std::string text = value_of(base::read_file("tests/attacks/attacks.json"));
   std::vector<Attack> out;

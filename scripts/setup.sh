@@ -139,22 +139,22 @@ install_cuda_tools() {
   set_stamp cuda-tools "$stamp"
 }
 
-install_cudnn_headers() {
-  local stamp work python
-  stamp=$(stamp_of "$CUDNN_HEADERS_SHA256" "$CUDNN_FRONTEND_HEADERS_SHA256" layout-1)
-  if is_stamped cudnn "$stamp" && [ -e "$DEPS/cudnn/include/cudnn_frontend.h" ]; then return; fi
-  say "installing headers of cuDNN $CUDNN_VERSION and its frontend $CUDNN_FRONTEND_VERSION"
+install_gpu_headers() {
+  local stamp work
+  stamp=$(stamp_of "$CUDNN_HEADERS_SHA256" "$CUDNN_FRONTEND_HEADERS_SHA256" "$NVRTC_HEADERS_SHA256" "$CUPTI_HEADERS_SHA256" layout-1)
+  if is_stamped gpu-headers "$stamp" && [ -e "$DEPS/gpu_headers/include/cudnn_frontend.h" ]; then return; fi
+  say "installing headers of cuDNN $CUDNN_VERSION, its frontend $CUDNN_FRONTEND_VERSION, NVRTC and CUPTI"
   work=$(mktemp -d "$DEPS/work.XXXXXX")
-  python=$(python_with_pip)
-  "$python" "$ROOT/scripts/wheel_part.py" nvidia-cudnn-cu13 "$CUDNN_VERSION" "$CUDNN_WHEEL_SHA256" nvidia/cudnn/include/ \
-    "$work/include" "$CUDNN_HEADERS_SHA256" &&
-    "$python" "$ROOT/scripts/wheel_part.py" nvidia-cudnn-frontend "$CUDNN_FRONTEND_VERSION" "$CUDNN_FRONTEND_WHEEL_SHA256" \
-      include/ "$work/include" "$CUDNN_FRONTEND_HEADERS_SHA256" || die "could not get the headers of cuDNN"
-  mkdir -p "$work/tree"
-  mv "$work/include" "$work/tree/include"
-  replace_tree "$work/tree" "$DEPS/cudnn"
+  part() { # PACKAGE VERSION WHEEL_SHA256 PREFIX CONTENT_SHA256
+    "$(python_with_pip)" "$ROOT/scripts/wheel_part.py" "$1" "$2" "$3" "$4" "$work/tree/include" "$5" || die "could not get the headers of $1"
+  }
+  part nvidia-cudnn-cu13 "$CUDNN_VERSION" "$CUDNN_WHEEL_SHA256" nvidia/cudnn/include/ "$CUDNN_HEADERS_SHA256"
+  part nvidia-cudnn-frontend "$CUDNN_FRONTEND_VERSION" "$CUDNN_FRONTEND_WHEEL_SHA256" include/ "$CUDNN_FRONTEND_HEADERS_SHA256"
+  part nvidia-cuda-nvrtc "$NVRTC_VERSION" "$NVRTC_WHEEL_SHA256" nvidia/cu13/include/ "$NVRTC_HEADERS_SHA256"
+  part nvidia-cuda-cupti "$CUPTI_VERSION" "$CUPTI_WHEEL_SHA256" nvidia/cu13/include/ "$CUPTI_HEADERS_SHA256"
+  replace_tree "$work/tree" "$DEPS/gpu_headers"
   rm -rf "$work"
-  set_stamp cudnn "$stamp"
+  set_stamp gpu-headers "$stamp"
 }
 
 case "$(uname -sm)" in
@@ -173,6 +173,6 @@ if [ -z "$TOOLKIT" ]; then
   TOOLKIT=$DEPS/cuda
 fi
 install_cuda_tools "$TOOLKIT"
-install_cudnn_headers
+install_gpu_headers
 # For the build, which needs the headers of the same toolkit.
 [ "$(cat "$DEPS/toolkit" 2>/dev/null)" = "$TOOLKIT" ] || echo "$TOOLKIT" >"$DEPS/toolkit"

@@ -38,7 +38,7 @@ def judge(program, attack, backend):
     if isinstance(expected, list):
         good = status == "failed" and any(fnmatch.fnmatchcase(one["rule"], rule) for one in findings for rule in expected)
     else:
-        good = expected in ("any", status)
+        good = expected == status
     out = {"name": attack["name"], "tries": attack["tries"], "verdict": status, "expected": expected,
            "findings": [{"stage": one.get("stage", ""), "rule": one["rule"], "message": one.get("message", "")[:300]} for one in findings]}
     if "prints" in attack:

@@ -59,21 +59,4 @@ Result<void> Device::synchronize(std::string_view what) const {
   return check(driver_->cuStreamSynchronize(stream_), what);
 }
 
-int count_devices() {
-  const auto driver = Driver::load();
-  if (!driver) return 0;
-  const Driver& cuda = **driver;
-  int count = 0, usable = 0;
-  cuda.cuDeviceGetCount(&count);
-  for (int i = 0; i < count; ++i) {
-    CUdevice device = 0;
-    int major = 0, minor = 0;
-    if (cuda.cuDeviceGet(&device, i) != CUDA_SUCCESS) continue;
-    cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-    cuda.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
-    usable += major == 9 && minor == 0 ? 1 : 0;
-  }
-  return usable;
-}
-
 }  // namespace ptxbench::gpu

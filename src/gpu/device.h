@@ -42,7 +42,4 @@ class Device {
   DeviceFacts facts_;
 };
 
-/// How many GPUs of compute capability 9.0 there are; 0 without a driver.
-int count_devices();
-
 }  // namespace ptxbench::gpu

@@ -23,7 +23,6 @@ namespace ptxbench::gpu {
   X(cuDeviceTotalMem)                            \
   X(cuDevicePrimaryCtxRetain)                    \
   X(cuCtxSetCurrent)                             \
-  X(cuCtxSynchronize)                            \
   X(cuCtxResetPersistingL2Cache)                 \
   X(cuMemGetAllocationGranularity)               \
   X(cuMemCreate)                                 \
@@ -36,7 +35,6 @@ namespace ptxbench::gpu {
   X(cuMemAlloc)                                  \
   X(cuMemFree)                                   \
   X(cuMemHostAlloc)                              \
-  X(cuMemFreeHost)                               \
   X(cuMemHostGetDevicePointer)                   \
   X(cuMemHostRegister)                           \
   X(cuMemHostUnregister)                         \
@@ -62,7 +60,6 @@ namespace ptxbench::gpu {
   X(cuEventQuery)                                \
   X(cuMemcpyDtoH)                                \
   X(cuEventDestroy)                              \
-  X(cuEventSynchronize)                          \
   X(cuEventElapsedTime)                          \
   X(cuTensorMapEncodeTiled)
 

@@ -160,7 +160,6 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
       if (op == "time") return time(request);
       if (op == "download") return download(request);
       if (op == "count") return count(request);
-      if (op == "finish") return Json{{"shim", to_json(server_->stop(false))}};
       return infrastructure_error("unknown request '{}'", op);
     } catch (const std::exception& error) {
       return infrastructure_error("a damaged request: {}", error.what());
@@ -173,7 +172,6 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
 }
 
 Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::OwnedFd>& descriptors) {
-  const auto started = Clock::now();
   if (descriptors.size() != 2) return infrastructure_error("prepare needs the runner's socket and bulk memory");
   runner_ = std::move(descriptors[0]);
   server_->expect(request.at("runner").get<pid_t>());
@@ -208,7 +206,6 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
     to[i] = static_cast<unsigned char>(digit(bytes_of_calls[2 * i]) << 4 | digit(bytes_of_calls[2 * i + 1]));
 
   Json reply;
-  reply["placed_seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
   if (request.contains("baseline")) {
     auto baseline = make_baseline(*device_, request["baseline"]);
     if (baseline) {
@@ -229,7 +226,6 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
       reply["baseline"] = {{"missing", baseline.error().message}};
     }
   }
-  reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
   return reply;
 }
 

@@ -27,7 +27,6 @@ namespace ptxbench::gpu {
 ///   time     calls under the clock, each with fresh inputs at other addresses, the baseline in between; `keep` names
 ///            parts of outputs that are copied aside as soon as their call has ended: nothing written later counts
 ///   count    one more call, whose machine instructions are counted; nothing is timed after it, as code stays patched
-///   finish   what was seen of the candidate's process
 class Executor {
  public:
   static Result<std::unique_ptr<Executor>> create(int ordinal, Channel channel);

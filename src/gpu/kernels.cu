@@ -143,12 +143,4 @@ __global__ void ptxbench_gate(const volatile std::uint32_t* gate, std::uint32_t 
 }
 
 __global__ void ptxbench_stamp(std::uint64_t* stamp) { *stamp = global_time(); }
-
-/// Runs for a known time, by the same clock: tells whether times are measured right.
-__global__ void ptxbench_spin(std::uint64_t nanoseconds, std::uint64_t* took) {
-  const std::uint64_t started = global_time();
-  std::uint64_t now = started;
-  while (now - started < nanoseconds) now = global_time();
-  if (took != nullptr) *took = now - started;
-}
 }

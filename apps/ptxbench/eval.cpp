@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -69,23 +68,6 @@ class Progress {
   std::jthread ticker_;  // last: it uses the others
 };
 
-Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOptions& options) {
-  if (text == "target") {
-    options.require_target = true;
-    return {};
-  }
-  if (text.starts_with("speedup=")) {
-    const std::string number = text.substr(8);
-    char* end = nullptr;
-    const double value = std::strtod(number.c_str(), &end);
-    if (!number.empty() && end != nullptr && *end == '\0' && value > 0 && value < 1e6) {
-      options.require_speedup = value;
-      return {};
-    }
-  }
-  return input_error("--require {}: 'target', or 'speedup=' and a positive number", text);
-}
-
 Result<evaluation::Evaluation> judge(const Options& options) {
   evaluation::EvaluateOptions evaluate;
   using Backend = evaluation::EvaluateOptions::Backend;
@@ -100,8 +82,8 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   evaluate.timing = !options.no_timing;
   if (options.full && options.sample_clusters) return input_error("--full and --sample-clusters exclude each other");
   for (const std::string& requirement : options.require) {
-    if (auto applied = apply_requirement(requirement, evaluate); !applied)
-      return tl::unexpected<Error>(applied.error());
+    if (auto applied = evaluation::apply_requirement(requirement, evaluate); !applied)
+      return input_error("--require {}", applied.error().message);
   }
   if (options.tolerance != "strict" && options.tolerance != "reference") {
     return input_error("--tolerance {}: strict or reference", options.tolerance);

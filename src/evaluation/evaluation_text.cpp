@@ -56,8 +56,11 @@ std::string stage_detail(const Evaluation& evaluation, StageName name) {
       std::uint64_t launches = 0;
       for (const Run& run : evaluation.runs) launches += run.launches.size();
       if (launches == 0) return "";
-      return fmt::format("{} launch{}, {} warp instructions", launches, launches == 1 ? "" : "es",
-                         count_text(evaluation.fidelity.warp_instructions));
+      std::string text = fmt::format("{} launch{}", launches, launches == 1 ? "" : "es");
+      // A GPU counts none.
+      if (evaluation.fidelity.warp_instructions > 0)
+        text += fmt::format(", {} warp instructions", count_text(evaluation.fidelity.warp_instructions));
+      return text;
     }
     case StageName::correctness: {
       std::string text;

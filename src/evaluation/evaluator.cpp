@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <mutex>
 
@@ -64,6 +65,23 @@ void set(Stage& stage, Status status, std::string reason = {}) {
 }
 
 }  // namespace
+
+Result<void> apply_requirement(const std::string& text, EvaluateOptions& options) {
+  if (text == "target") {
+    options.require_target = true;
+    return {};
+  }
+  if (text.starts_with("speedup=")) {
+    const std::string number = text.substr(8);
+    char* end = nullptr;
+    const double value = std::strtod(number.c_str(), &end);
+    if (!number.empty() && end != nullptr && *end == '\0' && value > 0 && value < 1e6) {
+      options.require_speedup = value;
+      return {};
+    }
+  }
+  return input_error("{}: 'target', or 'speedup=' and a positive number", text);
+}
 
 std::uint64_t Evaluator::default_budget(const problem::Problem& problem, bool sampled) {
   constexpr double kPerMultiplyAdd = 24.0 / 32;  // scalar loops take ten or fewer warp instructions per 32 of them
@@ -150,7 +168,14 @@ class Evaluator::Judge {
       if (uses_gpu() && (out_.runs.empty() || may_use_gpu())) {
         for (Planned& planned : plan_) planned.sample.reset();
         state = state_of(plan_.front());
-        const auto done = run_all([this](const auto&... arguments) { return one_gpu_run(arguments...); });
+        const auto done = run_all([this](const auto&... arguments) -> Result<void> {
+          // An executor's answer that lacks what it must have.
+          try {
+            return one_gpu_run(arguments...);
+          } catch (const base::Json::exception& error) {
+            return infrastructure_error("the executor's answer is damaged: {}", error.what());
+          }
+        });
         if (!done) return tl::unexpected<Error>(done.error());
       }
       summarise_runs();
@@ -319,11 +344,7 @@ class Evaluator::Judge {
     const auto started = Clock::now();
     auto observation = observe(planned, artifact, state);
     if (!observation) return tl::unexpected<Error>(observation.error());
-    judge_execution(*observation, run, out_.findings, out_.fidelity);
-    const double executed = seconds_since(started);
-    out_.stage(StageName::execute).seconds += executed;
-    out_.timings.execute += executed;
-    out_.timings.kernels += observation->kernel_seconds;
+    judge_call(*observation, started, run);
 
     if (run.execute == Status::passed) {
       if (auto done = judge_numbers(planned, state, *observation, run); !done) return done;
@@ -381,11 +402,7 @@ class Evaluator::Judge {
     if (!gpu) return tl::unexpected<Error>(gpu.error());
     auto observation = (*gpu)->call();
     if (!observation) return tl::unexpected<Error>(observation.error());
-    judge_execution(*observation, run, out_.findings, out_.fidelity);
-    const double executed = seconds_since(started);
-    out_.stage(StageName::execute).seconds += executed;
-    out_.timings.execute += executed;
-    out_.timings.kernels += observation->kernel_seconds;
+    judge_call(*observation, started, run);
     if (run.execute == Status::passed) {
       if (auto done = judge_numbers(planned, state, *observation, run); !done) return done;
       bool timed_well = true;
@@ -450,6 +467,14 @@ class Evaluator::Judge {
       }
     }
     out_.performance.push_back(std::move(timed.performance));
+  }
+
+  void judge_call(const DeviceObservation& observation, Clock::time_point started, Run& run) {
+    judge_execution(observation, run, out_.findings, out_.fidelity);
+    const double executed = seconds_since(started);
+    out_.stage(StageName::execute).seconds += executed;
+    out_.timings.execute += executed;
+    out_.timings.kernels += observation.kernel_seconds;
   }
 
   Run new_run(const Planned& planned) const {

@@ -58,6 +58,10 @@ struct EvaluateOptions {
   std::function<void(std::string_view)> progress;
 };
 
+/// What else is needed to pass: "target" (the instruction stage decides) or "speedup=X" (the performance stage does).
+/// The message of an error begins with the text, for the caller to put the name of the option before it.
+Result<void> apply_requirement(const std::string& text, EvaluateOptions& options);
+
 /// Judges candidates, on the emulated GPU and on real ones. Several evaluations may be under way at a time: they take
 /// turns with the emulated device, of which only one can live in a process, and with each GPU. Keeps inputs and truth
 /// of recent workloads.

@@ -92,7 +92,8 @@ Json baseline_for(const problem::Problem& problem) {
 }
 
 /// Highest rate of dense multiply-adds of an H100's or H200's tensor cores: 2048 a clock and multiprocessor with 16-bit
-/// operands, twice that with 8-bit ones, a quarter... for others the 16-bit rate, which is then no tight floor.
+/// operands, twice that with 8-bit ones. Wider operands are slower: for them the 16-bit rate is a floor, if no tight
+/// one.
 gpu::Floor floor_of(const problem::Problem& problem, const std::vector<problem::Tensor>& inputs, const Json& device) {
   gpu::Floor floor;
   double input_bytes = 0, output_bytes = 0, narrowest = 16;
@@ -104,9 +105,10 @@ gpu::Floor floor_of(const problem::Problem& problem, const std::vector<problem::
     const auto count = problem::element_count(problem.output_shapes[i]);
     if (count) output_bytes += static_cast<double>(problem::bytes_of(problem.definition.outputs[i].dtype, *count));
   }
-  // What is written last may still lie in the cache when the call ends; an input that no result needs need not be read,
-  // but each of ours is needed.
-  floor.bytes = input_bytes + std::max(0.0, output_bytes - device.value("l2_bytes", 0.0));
+  // Products and plain attention need every input; a cache in pages may hold some that no request refers to. What is
+  // written last may still lie in the L2 cache when the call ends.
+  const bool reads_all = problem::gemm_roles(problem.definition) || problem::attention_roles(problem.definition);
+  floor.bytes = (reads_all ? input_bytes : 0) + std::max(0.0, output_bytes - device.value("l2_bytes", 0.0));
   floor.multiply_adds = problem::required_multiply_adds(problem, inputs).value_or(0);
   floor.memory_bytes_per_second = device.value("memory_bytes_per_second", 0.0);
   const double rate = narrowest < 16 ? 4096 : 2048;
@@ -447,9 +449,6 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
     auto tensor = problem::Tensor::create(spec.name, spec.dtype, problem_.output_shapes[i]);
     if (!tensor) return tl::unexpected<Error>(tensor.error());
     outputs.push_back(std::move(*tensor));
-    for (const problem::Tile& tile : sample.tiles[i])
-      performance.verified_elements +=
-          static_cast<std::size_t>((tile.row_end - tile.row_begin) * (tile.column_end - tile.column_begin));
   }
   // Only what was kept is looked at: the rest of the tensors is never touched.
   for (const Json& part : sample.parts) {
@@ -473,6 +472,8 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
     const auto result = problem::compare(outputs[i], truth->outputs[i].as<float>(),
                                          problem::limits_for(problem_.definition, i), compare);
     good = good && result.verdict != problem::Verdict::failed;
+    // What the rule cannot judge is not verified.
+    if (result.verdict == problem::Verdict::passed) performance.verified_elements += result.known;
   }
   return good;
 }
@@ -598,8 +599,9 @@ Result<void> GpuRun::count(const std::filesystem::path& cubin, Census& census) {
   if (!code) return tl::unexpected<Error>(code.error());
   auto reply = in_turn({{"op", "count"}, {"set", 0}, {"seed", fresh_ ? secret() : inputs_.seed}, {"to", download_}});
   if (!reply) return tl::unexpected<Error>(reply.error());
-  const std::string text(reinterpret_cast<const char*>(bulk_->view().data() + download_),
-                         reply->value("bytes", std::size_t{0}));
+  const auto bytes = reply->value("bytes", std::size_t{0});
+  if (bytes > bulk_->view().size() - download_) return infrastructure_error("the executor's counts are damaged");
+  const std::string text(reinterpret_cast<const char*>(bulk_->view().data() + download_), bytes);
   for (const std::string_view line : base::split_lines(text)) {
     std::istringstream words{std::string(line)};
     std::string function;

@@ -29,7 +29,7 @@ Json to_json(const Performance& performance) {
   }
   return Json{{"workload", performance.workload.empty() ? Json(nullptr) : Json(performance.workload)},
               {"axes", axes},
-              {"latency_ms", median_json(times.candidate)},
+              {"latency_ms", times.candidate.count == 0 ? Json(nullptr) : median_json(times.candidate)},
               {"baseline", baseline},
               {"baseline_missing", performance.no_baseline},
               {"published_baselines", kPublished},
@@ -54,6 +54,7 @@ Json to_json(const Performance& performance) {
 
 std::string describe(const Performance& performance) {
   const gpu::TimingSummary& times = performance.times;
+  if (times.candidate.count == 0) return "not measured";
   std::string text = base::format_seconds(times.candidate.value / 1e3);
   if (times.speedup) {
     text += fmt::format(", {:.3f}x of {} {} ({:.3f} to {:.3f}, {} calls)", times.speedup->value, performance.baseline,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "base/text.h"
 
@@ -93,23 +92,6 @@ Result<void> parse_numbers(const Json& json, std::string_view path, evaluation::
 
 }  // namespace
 
-Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOptions& options) {
-  if (text == "target") {
-    options.require_target = true;
-    return {};
-  }
-  if (text.starts_with("speedup=")) {
-    const std::string number = text.substr(8);
-    char* end = nullptr;
-    const double value = std::strtod(number.c_str(), &end);
-    if (!number.empty() && end != nullptr && *end == '\0' && value > 0 && value < 1e6) {
-      options.require_speedup = value;
-      return {};
-    }
-  }
-  return input_error("require '{}': 'target', or 'speedup=' and a positive number", text);
-}
-
 Result<evaluation::EvaluateOptions> parse_evaluate_options(const Json& json, std::string_view path) {
   evaluation::EvaluateOptions options;
   if (json.is_null()) return options;
@@ -126,7 +108,8 @@ Result<evaluation::EvaluateOptions> parse_evaluate_options(const Json& json, std
     for (const Json& one : *require) {
       const auto text = base::json_as<std::string>(one, fmt::format("{}.require", path));
       if (!text) return tl::unexpected<Error>(text.error());
-      if (auto applied = apply_requirement(*text, options); !applied) return tl::unexpected<Error>(applied.error());
+      if (auto applied = evaluation::apply_requirement(*text, options); !applied)
+        return input_error("{}.require: {}", path, applied.error().message);
     }
   }
   return options;

@@ -14,7 +14,4 @@ namespace ptxbench::service {
 /// one would change a verdict without a word.
 Result<evaluation::EvaluateOptions> parse_evaluate_options(const base::Json& json, std::string_view path);
 
-/// "target" or "speedup=X".
-Result<void> apply_requirement(const std::string& text, evaluation::EvaluateOptions& options);
-
 }  // namespace ptxbench::service

@@ -132,5 +132,36 @@ TEST(EvaluationText, NamesStagesFindingsAndVerdict) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+// Not measured is a state, and no time of 0; not compared with a truth is not verified.
+TEST(PerformanceJson, WhatWasNotMeasuredIsNull) {
+  Performance performance;
+  EXPECT_TRUE(to_json(performance).at("latency_ms").is_null());
+  EXPECT_TRUE(to_json(performance).at("speedup").is_null());
+  EXPECT_TRUE(to_json(performance).at("baseline").is_null());
+  EXPECT_EQ(to_json(performance).at("verified").at("status"), "unknown");
+  EXPECT_EQ(describe(performance), "not measured");
+  performance.verified = false;
+  EXPECT_EQ(to_json(performance).at("verified").at("status"), "failed");
+}
+
+TEST(PerformanceJson, MediansHaveTheirLimits) {
+  Performance performance;
+  performance.verified_elements = 64;
+  performance.baseline = "cuBLASLt";
+  std::vector<gpu::TimedCall> calls(8);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i].candidate = calls[i].candidate_stamps = 1 + 0.01 * static_cast<double>(i);
+    calls[i].baseline = 2.0;
+  }
+  performance.times = gpu::summarise(calls);
+  const base::Json json = to_json(performance);
+  EXPECT_NEAR(json.at("latency_ms").at("value").get<double>(), 1.035, 1e-9);
+  EXPECT_EQ(json.at("latency_ms").at("count"), 8);
+  EXPECT_NEAR(json.at("latency_ms").at("low").get<double>(), 1.0, 1e-9);
+  EXPECT_NEAR(json.at("latency_ms").at("high").get<double>(), 1.07, 1e-9);
+  EXPECT_EQ(json.at("baseline").at("name"), "cuBLASLt");
+  EXPECT_EQ(json.at("verified").at("status"), "passed");
+}
+
 }  // namespace
 }  // namespace ptxbench::evaluation

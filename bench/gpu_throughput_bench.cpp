@@ -1,7 +1,7 @@
 // How many candidates a GPU judges: the cached path (one process; inputs and truth kept, executors started ahead,
 // several evaluations under way), the uncached one (everything anew each time), and the kernels alone.
 //
-//   bench_gpu_throughput ROUNDS CONCURRENCY KERNEL.cu:PROBLEM:AXIS=V,AXIS=V ...
+//   bench_gpu_throughput [--timed-calls N] ROUNDS CONCURRENCY KERNEL.cu:PROBLEM:AXIS=V,AXIS=V ...
 //
 // Compiling is left out of both paths: artifacts come from the cache. Prints one JSON object.
 
@@ -91,8 +91,15 @@ struct Tally {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::size_t timed_calls = 0;
+  if (argc > 2 && std::string_view(argv[1]) == "--timed-calls") {
+    timed_calls = static_cast<std::size_t>(std::atoi(argv[2]));
+    argc -= 2;
+    argv += 2;
+  }
   if (argc < 4) {
-    std::fprintf(stderr, "bench_gpu_throughput ROUNDS CONCURRENCY KERNEL.cu:PROBLEM:AXIS=V,... ...\n");
+    std::fprintf(stderr,
+                 "bench_gpu_throughput [--timed-calls N] ROUNDS CONCURRENCY KERNEL.cu:PROBLEM:AXIS=V,... ...\n");
     return 2;
   }
   const auto rounds = static_cast<std::size_t>(std::atoi(argv[1]));
@@ -111,6 +118,7 @@ int main(int argc, char** argv) {
   options.seeds = 1;
   // Instructions are counted once for an artifact, not at every evaluation.
   options.count_instructions = false;
+  if (timed_calls != 0) options.stop = gpu::StopRule::exactly(timed_calls);
 
   std::mutex mutex;
   const auto judge = [&](evaluation::Evaluator& evaluator, const Case& one, bool more, Tally* tally) {
@@ -141,7 +149,8 @@ int main(int argc, char** argv) {
     }
   };
 
-  base::Json out = {{"rounds", rounds}, {"concurrency", concurrency}, {"cases", base::Json::array()}};
+  base::Json out = {
+      {"rounds", rounds}, {"concurrency", concurrency}, {"timed_calls", timed_calls}, {"cases", base::Json::array()}};
   const auto run = [&](const std::vector<const Case*>& list, const std::string& name) {
     Tally cached, uncached;
     {

@@ -39,6 +39,8 @@ struct Options {
   double host_seconds = 10;
   int device = 0;
   bool no_timing = false;
+  std::size_t timed_calls = 0;
+  std::vector<std::string> sanitize;
   bool full = false, json = false, answer = false, largest = false;
 };
 
@@ -80,6 +82,11 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   }
   evaluate.gpu = options.device;
   evaluate.timing = !options.no_timing;
+  if (options.timed_calls != 0) evaluate.stop = gpu::StopRule::exactly(options.timed_calls);
+  if (!options.sanitize.empty() && evaluate.backend == Backend::emulator) {
+    return input_error("--sanitize needs a GPU: compute-sanitizer watches real kernels; `ptxbench check` needs none");
+  }
+  evaluate.sanitizer_tools = options.sanitize;
   if (options.full && options.sample_clusters) return input_error("--full and --sample-clusters exclude each other");
   for (const std::string& requirement : options.require) {
     if (auto applied = evaluation::apply_requirement(requirement, evaluate); !applied)
@@ -134,6 +141,8 @@ Result<base::Json> request_of(const Options& options) {
                  {"host_seconds", options.host_seconds},
                  {"require", options.require},
                  {"timing", !options.no_timing}};
+  if (options.timed_calls != 0) how["timed_calls"] = options.timed_calls;
+  if (!options.sanitize.empty()) how["sanitize"] = options.sanitize;
   if (options.threads != 0) how["threads"] = options.threads;
   if (options.sample_clusters) how["sample_clusters"] = *options.sample_clusters;
   base::Json axes = base::Json::object();
@@ -188,6 +197,16 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->capture_default_str();
   command->add_option("--device", options->device, "Which GPU")->capture_default_str();
   command->add_flag("--no-timing", options->no_timing, "On a GPU: results only, no times");
+  command
+      ->add_option("--timed-calls", options->timed_calls,
+                   "On a GPU: as many timed calls (default: until the speed-up is known to 0.3 %)")
+      ->check(CLI::Range(std::size_t{1}, evaluation::kMostTimedCalls));
+  command
+      ->add_option("--sanitize", options->sanitize,
+                   "On a GPU: once more under compute-sanitizer's memcheck, racecheck, initcheck or synccheck "
+                   "(repeatable); slow, for small workloads")
+      ->check(CLI::IsMember({"memcheck", "racecheck", "initcheck", "synccheck"}))
+      ->allow_extra_args(false);
   command->add_option("--require", options->require, "Also needed to pass: target, speedup=X (repeatable)")
       ->allow_extra_args(false);
   command

@@ -105,6 +105,15 @@ struct InstructionEvidence {
   std::string strict_reason;
 };
 
+/// One run under a tool of compute-sanitizer, on a GPU. What it found is among the findings, as `sanitizer.TOOL`.
+struct SanitizerRun {
+  std::string tool;      ///< "memcheck"
+  std::string workload;  ///< uuid; empty for axes from the command line
+  std::vector<std::pair<std::string, std::int64_t>> axes;
+  std::uint64_t errors = 0, warnings = 0;
+  double seconds = 0;
+};
+
 /// How far the emulator's execution of this candidate can be trusted.
 struct Fidelity {
   std::uint64_t warp_instructions = 0;
@@ -151,6 +160,7 @@ struct Evaluation {
   std::vector<Run> runs;
   std::optional<InstructionEvidence> instructions;  ///< of the first run that executed
   std::vector<Performance> performance;             ///< per workload; empty without a GPU
+  std::vector<SanitizerRun> sanitizer;              ///< on request; empty without a GPU
   Fidelity fidelity;
   Timings timings;
 

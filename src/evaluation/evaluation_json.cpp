@@ -119,6 +119,17 @@ Json to_json(const Evaluation& evaluation) {
   for (const Finding& finding : evaluation.findings) findings.push_back(finding_json(finding));
   Json runs = Json::array();
   for (const Run& run : evaluation.runs) runs.push_back(run_json(run));
+  Json sanitizer = Json::array();
+  for (const SanitizerRun& run : evaluation.sanitizer) {
+    Json axes = Json::object();
+    for (const auto& [name, value] : run.axes) axes[name] = value;
+    sanitizer.push_back({{"tool", run.tool},
+                         {"workload", run.workload.empty() ? Json(nullptr) : Json(run.workload)},
+                         {"axes", std::move(axes)},
+                         {"errors", run.errors},
+                         {"warnings", run.warnings},
+                         {"seconds", run.seconds}});
+  }
   Json performance = Json::array();
   for (const Performance& one : evaluation.performance) performance.push_back(to_json(one));
   const BackendSettings& backend = evaluation.backend;
@@ -150,6 +161,7 @@ Json to_json(const Evaluation& evaluation) {
             {"runs", runs},
             {"instructions", evaluation.instructions ? instructions_json(*evaluation.instructions) : Json(nullptr)},
             {"performance", performance},
+            {"sanitizer", sanitizer},
             {"fidelity",
              {{"warp_instructions", evaluation.fidelity.warp_instructions},
               {"approximate", text_list(evaluation.fidelity.approximate)},

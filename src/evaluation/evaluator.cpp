@@ -9,6 +9,7 @@
 #include <future>
 #include <mutex>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "evaluation/device_run.h"
@@ -16,6 +17,7 @@
 #include "evaluation/gpu_run.h"
 #include "evaluation/memory_need.h"
 #include "evaluation/run_judge.h"
+#include "gpu/sanitizer.h"
 
 namespace ptxbench::evaluation {
 namespace {
@@ -138,7 +140,7 @@ class Evaluator::Judge {
     describe_backend();
     // A context takes a while: it is opened while the compiler runs.
     if (uses_gpu()) {
-      auto executor = evaluator_.lanes_.lane(options_.gpu).take(options_.more_to_come);
+      auto executor = take_executor(*plan_.front().problem);
       if (!executor) return tl::unexpected<Error>(executor.error());
       executor_ = std::move(*executor);
     }
@@ -171,7 +173,8 @@ class Evaluator::Judge {
         const auto done = run_all([this](const auto&... arguments) -> Result<void> {
           // An executor's answer that lacks what it must have.
           try {
-            return one_gpu_run(arguments...);
+            if (auto ran = one_gpu_run(arguments...); !ran) return ran;
+            return sanitize(arguments...);
           } catch (const base::Json::exception& error) {
             return infrastructure_error("the executor's answer is damaged: {}", error.what());
           }
@@ -377,6 +380,11 @@ class Evaluator::Judge {
     return GpuRun::Candidate{artifact.library(), evaluator_.compiler_.toolchain().ffi_runtime, {std::move(*digest)}};
   }
 
+  Result<std::unique_ptr<gpu::ExecutorProcess>> take_executor(const problem::Problem& problem) {
+    return evaluator_.lanes_.lane(options_.gpu)
+        .take(options_.more_to_come, options_.timing ? baseline_for(problem) : base::Json());
+  }
+
   Result<void> one_gpu_run(const Planned& planned, const candidate::Artifact& artifact, const WorkloadState& state) {
     const problem::Problem& problem = *planned.problem;
     tell(fmt::format("running {} with seed {} on GPU {}", problem.title(), planned.inputs.seed, options_.gpu));
@@ -389,10 +397,11 @@ class Evaluator::Judge {
     gpu_options.limits = options_.host;
     gpu_options.stop = options_.stop;
     gpu_options.cancel = options_.cancel;
+    gpu_options.timing = options_.timing && !timed(problem);
     gpu::Lane& lane = evaluator_.lanes_.lane(options_.gpu);
-    gpu_options.turn = &lane.turn();
+    gpu_options.lane = &lane;
     if (executor_ == nullptr) {
-      auto executor = lane.take(options_.more_to_come);
+      auto executor = take_executor(problem);
       if (!executor) return tl::unexpected<Error>(executor.error());
       executor_ = std::move(*executor);
     }
@@ -430,8 +439,89 @@ class Evaluator::Judge {
         out_.stage(StageName::instructions).seconds += seconds_since(count_started);
       }
     }
+    if (run.host_output.empty()) run.host_output = (*gpu)->host_output();
     out_.runs.push_back(std::move(run));
     return {};
+  }
+
+  /// One call under each tool.
+  Result<void> sanitize(const Planned& planned, const candidate::Artifact& artifact, const WorkloadState& state) {
+    const problem::Problem& problem = *planned.problem;
+    // A wild access is what memcheck finds the place of; under a tool it ends nothing but that call.
+    const Run& judged = out_.runs.back();
+    if (judged.execute != Status::passed && !judged.reason.starts_with("memory.")) return {};
+    for (const std::string& tool : options_.sanitizer_tools) {
+      tell(fmt::format("running {} under {}", problem.title(), tool));
+      const auto started = Clock::now();
+      auto folder = base::TempDir::create("sanitizer");
+      if (!folder) return tl::unexpected<Error>(folder.error());
+      const auto log = folder->path() / "log";
+      auto command = gpu::sanitizer_command(tool, log);
+      if (!command) return tl::unexpected<Error>(command.error());
+      auto executor = gpu::ExecutorProcess::start({options_.gpu, nullptr, std::move(*command)});
+      if (!executor) return tl::unexpected<Error>(executor.error());
+      auto candidate = gpu_candidate(artifact);
+      if (!candidate) return tl::unexpected<Error>(candidate.error());
+      GpuRunOptions gpu_options;
+      gpu_options.device = options_.gpu;
+      gpu_options.limits = options_.host;
+      gpu_options.limits.idle += options_.sanitizer_limit;
+      gpu_options.kernel_limit = options_.sanitizer_limit;
+      gpu_options.timing = false;
+      gpu_options.cancel = options_.cancel;
+      auto gpu = GpuRun::start(*candidate, problem, state, planned.inputs, arguments_of(problem, state),
+                               std::move(*executor), std::move(gpu_options));
+      if (!gpu) return tl::unexpected<Error>(gpu.error());
+      auto observation = (*gpu)->call();
+      if (!observation) return tl::unexpected<Error>(observation.error());
+      if (observation->shim.fault && observation->shim.fault->rule == "sync.timeout") {
+        return infrastructure_error("a kernel did not end within {} s under {}: take a smaller workload, or more time",
+                                    options_.sanitizer_limit.count(), tool);
+      }
+      (*gpu)->finish(std::chrono::seconds(30));
+      const auto text = base::read_file(log);
+      auto report = gpu::parse_sanitizer_report(tool, text ? std::string_view(*text) : std::string_view());
+      if (!report) return tl::unexpected<Error>(report.error());
+      SanitizerRun run;
+      run.tool = tool;
+      run.workload = out_.runs.back().workload;
+      run.axes = out_.runs.back().axes;
+      run.errors = report->errors;
+      run.warnings = report->warnings;
+      run.seconds = seconds_since(started);
+      out_.sanitizer.push_back(std::move(run));
+      judge_sanitizer(*report);
+    }
+    return {};
+  }
+
+  void judge_sanitizer(const gpu::SanitizerReport& report) {
+    const auto add = [&](const gpu::SanitizerRecord& record) {
+      Finding finding;
+      finding.rule = "sanitizer." + report.tool;
+      finding.severity = record.is_warning ? Severity::warning : Severity::error;
+      finding.stage = StageName::execute;
+      finding.message =
+          record.repeated > 1 ? fmt::format("{} ({} times)", record.message, record.repeated) : record.message;
+      if (!record.text.empty()) finding.message += "\n" + base::shorten_middle(record.text, 2000);
+      finding.place.kernel = record.kernel;
+      finding.place.file = record.file;
+      finding.place.line = record.line;
+      finding.remedy = "`ptxbench check` on a small workload names the missing edge or the bound";
+      out_.findings.push_back(std::move(finding));
+    };
+    for (const gpu::SanitizerRecord& record : report.records) add(record);
+    // More than it listed, or in words that nothing here understands.
+    if (report.records.empty() && report.errors + report.warnings > 0) {
+      gpu::SanitizerRecord record;
+      record.message = fmt::format("{} errors and {} warnings, which it does not list", report.errors, report.warnings);
+      record.is_warning = report.errors == 0;
+      add(record);
+    }
+    if (report.errors > 0 && out_.runs.back().execute == Status::passed) {
+      out_.runs.back().execute = Status::failed;
+      out_.runs.back().reason = "sanitizer." + report.tool;
+    }
   }
 
   /// Once per workload, whatever the number of seeds.

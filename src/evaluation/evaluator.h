@@ -20,6 +20,8 @@
 
 namespace ptxbench::evaluation {
 
+inline constexpr std::size_t kMostTimedCalls = 10'000;
+
 struct EvaluateOptions {
   candidate::CompileOptions compile;
 
@@ -49,6 +51,9 @@ struct EvaluateOptions {
   bool timing = true;              ///< on a GPU
   bool count_instructions = true;  ///< on a GPU, where the emulator has not: half a second
   gpu::StopRule stop;              ///< of timed calls
+  /// On a GPU: one more run per workload under each of these tools (gpu/sanitizer.h).
+  std::vector<std::string> sanitizer_tools;
+  std::chrono::seconds sanitizer_limit{120};  ///< of one kernel under a tool
 
   bool require_target = false;            ///< the instruction stage decides
   std::optional<double> require_speedup;  ///< the performance stage decides

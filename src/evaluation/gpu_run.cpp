@@ -84,13 +84,6 @@ Json attention_baseline(const problem::Problem& problem, const problem::Attentio
               {"dv", roles.dv}};
 }
 
-/// What the executor is to time beside the candidate (gpu/baseline.h); null where no library is known to do the same.
-Json baseline_for(const problem::Problem& problem) {
-  if (const auto roles = problem::gemm_roles(problem.definition)) return gemm_baseline(problem, *roles);
-  if (const auto roles = problem::attention_roles(problem.definition)) return attention_baseline(problem, *roles);
-  return nullptr;
-}
-
 /// Highest rate of dense multiply-adds of an H100's or H200's tensor cores: 2048 a clock and multiprocessor with 16-bit
 /// operands, twice that with 8-bit ones. Wider operands are slower: for them the 16-bit rate is a floor, if no tight
 /// one.
@@ -148,13 +141,19 @@ Finding timed_finding(std::string rule, std::string message, std::string remedy)
 
 }  // namespace
 
+Json baseline_for(const problem::Problem& problem) {
+  if (const auto roles = problem::gemm_roles(problem.definition)) return gemm_baseline(problem, *roles);
+  if (const auto roles = problem::attention_roles(problem.definition)) return attention_baseline(problem, *roles);
+  return nullptr;
+}
+
 Result<std::unique_ptr<GpuRun>> GpuRun::start(const Candidate& candidate, const problem::Problem& problem,
                                               const WorkloadState& state, const problem::InputOptions& inputs,
                                               const std::vector<DeviceArgument>& arguments,
                                               std::unique_ptr<gpu::ExecutorProcess> executor, GpuRunOptions options) {
   std::unique_ptr<GpuRun> out(new GpuRun(problem, state, inputs, std::move(options)));
   if (executor == nullptr) {
-    auto started = gpu::ExecutorProcess::start(out->options_.device);
+    auto started = gpu::ExecutorProcess::start({out->options_.device, nullptr, {}});
     if (!started) return tl::unexpected<Error>(started.error());
     executor = std::move(*started);
   }
@@ -166,6 +165,7 @@ Result<std::unique_ptr<GpuRun>> GpuRun::start(const Candidate& candidate, const 
 GpuRun::~GpuRun() {
   stop_runner_.request_stop();
   if (runner_.joinable()) runner_.join();
+  if (options_.lane != nullptr) options_.lane->retire(std::move(executor_));
 }
 
 std::chrono::milliseconds GpuRun::patience() const {
@@ -179,7 +179,7 @@ void GpuRun::spent(const char* step, Clock::time_point since) {
 Result<Json> GpuRun::in_turn(const Json& request) {
   std::unique_lock<std::mutex> turn;
   const auto asked = Clock::now();
-  if (options_.turn != nullptr) turn = std::unique_lock(*options_.turn);
+  if (options_.lane != nullptr) turn = std::unique_lock(options_.lane->turn());
   spent("waiting for a turn", asked);
   const auto started = Clock::now();
   // Of several calls each may take as long as one.
@@ -261,11 +261,14 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
                   {"cubins", candidate.cubins},
                   {"host_ms", options_.limits.idle.count()},
                   {"kernel_ms", options_.kernel_limit.count()}};
-  if (Json baseline = baseline_for(problem_); !baseline.is_null()) request["baseline"] = std::move(baseline);
+  if (Json baseline = baseline_for(problem_); options_.timing && !baseline.is_null())
+    request["baseline"] = std::move(baseline);
   const auto started = Clock::now();
   auto reply = executor_->request(request, std::chrono::seconds(120), {ours.get(), bulk_->fd()});
   spent("prepare", started);
   if (!reply) return tl::unexpected<Error>(reply.error());
+  const Json steps = reply->value("seconds", Json::object());
+  for (const auto& [step, took] : steps.items()) seconds_["prepare: " + step] = took;
   if (reply->contains("baseline")) {
     const Json& baseline = (*reply)["baseline"];
     baseline_ = baseline.value("name", "");
@@ -304,6 +307,16 @@ Result<pid_t> GpuRun::start_runner(const Candidate& candidate, int fd) {
   runner_.join();
   if (!runner_outcome_) return tl::unexpected<Error>(runner_outcome_.error());
   return infrastructure_error("the candidate's process did not start");
+}
+
+void GpuRun::finish(std::chrono::milliseconds time) {
+  end_runner();
+  executor_->finish(time);
+}
+
+std::string GpuRun::host_output() {
+  const CallOutcome ended = end_runner();
+  return base::shorten_middle(ended.process.stdout_text + ended.process.stderr_text, 8192);
 }
 
 CallOutcome GpuRun::end_runner() {
@@ -498,7 +511,7 @@ Result<GpuRun::Timed> GpuRun::time() {
   while (!options_.stop.enough(calls, performance.gpu_seconds)) {
     if (options_.cancel.stop_requested()) return infrastructure_error("cancelled");
     std::vector<std::uint64_t> seeds;
-    const std::size_t batch = warm ? kBatch : 4;
+    const std::size_t batch = warm ? kBatch : std::max(kSamples, options_.stop.warm_up);
     for (std::size_t i = 0; i < batch; ++i) seeds.push_back(fresh_ ? random() : inputs_.seed);
     std::vector<Sample> samples_kept;
     Json keep = Json::array();
@@ -524,11 +537,12 @@ Result<GpuRun::Timed> GpuRun::time() {
                : reply->value("runner_gone", false)    ? "host.exit"
                                                        : "host.error";
       }
+      std::string why = reply->at("report").value("message", "");
+      if (why.empty()) why = "it did not end, or its process did";
       out.failure.push_back(
           timed_finding(rule,
                         fmt::format("timed call {} of a candidate that was right before failed: {}",
-                                    calls.size() + samples.size() + 1,
-                                    fault.value("message", std::string("it did not end, or its process did"))),
+                                    calls.size() + samples.size() + 1, fault.value("message", why)),
                         "every call must work like the first: look for state that outlives a call, and for races"));
       executor_->kill();
       return out;

@@ -8,16 +8,21 @@
 #include "evaluation/performance.h"
 #include "evaluation/workload_state.h"
 #include "gpu/executor_process.h"
+#include "gpu/lane.h"
 #include "problem/dataset.h"
 
 namespace ptxbench::evaluation {
+
+/// What an executor is to time beside a candidate (gpu/baseline.h); null where no library is known to do the same.
+base::Json baseline_for(const problem::Problem& problem);
 
 struct GpuRunOptions {
   int device = 0;
   CallLimits limits;
   std::chrono::milliseconds kernel_limit{10'000};  ///< a kernel that takes longer hangs
   gpu::StopRule stop;
-  std::mutex* turn = nullptr;  ///< held while kernels run; null: nobody else uses the GPU
+  bool timing = true;         ///< time() will be called
+  gpu::Lane* lane = nullptr;  ///< whose turn is held while kernels run; null: nobody else uses the GPU
   std::stop_token cancel;
 };
 
@@ -49,6 +54,10 @@ class GpuRun {
   /// What one more call executes, by machine code: adds it to the census. The last thing to do. Errors say why it
   /// cannot be counted; the evidence is unknown then.
   Result<void> count(const std::filesystem::path& cubin, Census& census);
+  /// Ends the candidate's process. What it printed in all calls.
+  std::string host_output();
+  /// Ends both processes, the executor by itself if it can within `time`.
+  void finish(std::chrono::milliseconds time);
 
  private:
   GpuRun(const problem::Problem& problem, const WorkloadState& state, const problem::InputOptions& inputs,

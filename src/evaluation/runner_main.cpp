@@ -36,8 +36,9 @@ class Reporter {
   /// A call of several is done.
   void finish_call() {
     step_ = RunnerStep::done;
-    send(RunnerOutcome::finished, 0, "", "", "");
+    // Before the report: the process may be ended once that has arrived.
     std::fflush(nullptr);
+    send(RunnerOutcome::finished, 0, "", "", "");
   }
 
   [[noreturn]] void end(RunnerOutcome outcome, int code = 0, std::string_view message = {}, std::string_view kind = {},

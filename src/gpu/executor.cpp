@@ -23,13 +23,6 @@ using candidate::RunnerStep;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxLaunches = 64;
-constexpr std::uint64_t kKeptBytes = std::uint64_t{2} << 20;
-constexpr std::size_t kClockEvery = 6;
-constexpr std::size_t kStamps = 4;  // of one timed call: candidate and baseline, start and end
-
-Json fault_json(const emulator::Fault& fault) {
-  return {{"rule", fault.rule}, {"message", fault.message}, {"remedy", fault.remedy}, {"kernel", fault.place.kernel}};
-}
 
 /// Cuts a text field that the candidate's process may have written.
 template <std::size_t N>
@@ -155,6 +148,7 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
     // Json access throws on a field that is missing: a fault of the other side's program.
     try {
       const std::string op = request.value("op", "");
+      if (op == "plan") return plan(request);
       if (op == "prepare") return prepare(request, descriptors);
       if (op == "call") return call(request);
       if (op == "time") return time(request);
@@ -171,7 +165,20 @@ Json Executor::answer(const Json& request, std::vector<cuda_shim::OwnedFd>& desc
   return std::move(*reply);
 }
 
+Json Executor::plan(const Json& request) {
+  const Json& description = request.at("baseline");
+  planned_.emplace(description, make_baseline(*device_, description));
+  return Json::object();
+}
+
 Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::OwnedFd>& descriptors) {
+  Json seconds = Json::object();
+  auto last = Clock::now();
+  const auto step = [&](const char* name) {
+    const auto now = Clock::now();
+    seconds[name] = std::chrono::duration<double>(now - last).count();
+    last = now;
+  };
   if (descriptors.size() != 2) return infrastructure_error("prepare needs the runner's socket and bulk memory");
   runner_ = std::move(descriptors[0]);
   server_->expect(request.at("runner").get<pid_t>());
@@ -185,6 +192,7 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
     // Pinned, for speed only.
     device_->driver().cuMemHostRegister(view, bytes, 0);
   }
+  step("bulk memory");
   host_limit_ = std::chrono::milliseconds(request.value("host_ms", 10'000));
   kernel_limit_ = std::chrono::milliseconds(request.value("kernel_ms", 10'000));
   backend_->allow(request.at("cubins").get<std::set<std::string>>());
@@ -195,6 +203,7 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_); !placed)
     return tl::unexpected<Error>(placed.error());
   if (auto filled = workspace_->fill_guards(); !filled) return tl::unexpected<Error>(filled.error());
+  step("tensors");
   call_ = {};
   call_.argument_count = static_cast<std::uint32_t>(arguments.size());
   const std::string bytes_of_calls = request.at("call").get<std::string>();
@@ -207,7 +216,8 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
 
   Json reply;
   if (request.contains("baseline")) {
-    auto baseline = make_baseline(*device_, request["baseline"]);
+    const bool planned = planned_ && planned_->first == request["baseline"];
+    auto baseline = planned ? std::move(planned_->second) : make_baseline(*device_, request["baseline"]);
     if (baseline) {
       baseline_ = std::move(*baseline);
       for (const WorkArgument& argument : workspace_->arguments()) {
@@ -216,16 +226,13 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
         if (!block) return tl::unexpected<Error>(block.error());
         baseline_outputs_.push_back(*block);
       }
-      // The first run loads its kernels.
-      if (auto filled = workspace_->fill_inputs(0, 1, 0); !filled) return tl::unexpected<Error>(filled.error());
-      if (auto ran = baseline_->run(workspace_->addresses(0, false), baseline_outputs_); !ran)
-        return tl::unexpected<Error>(ran.error());
-      if (auto done = device_->synchronize("the baseline"); !done) return tl::unexpected<Error>(done.error());
       reply["baseline"] = {{"name", baseline_->name()}, {"version", baseline_->version()}};
     } else {
       reply["baseline"] = {{"missing", baseline.error().message}};
     }
+    step("baseline");
   }
+  reply["seconds"] = std::move(seconds);
   return reply;
 }
 
@@ -252,21 +259,6 @@ Json Executor::refused_in_call() const {
   return nullptr;
 }
 
-Result<void> Executor::keep(const Json& kept, std::size_t set, std::uint64_t seed, std::uint64_t& at) {
-  for (const Json& part : kept.at("parts")) {
-    const auto argument = part.at(0).get<std::size_t>();
-    const auto offset = part.at(1).get<std::uint64_t>(), bytes = part.at(2).get<std::uint64_t>();
-    const std::uint64_t whole = workspace_->arguments().at(argument).bytes;
-    if (offset > whole || bytes > whole - offset || bytes > kKeptBytes - at)
-      return infrastructure_error("a part beyond the tensor or the room for parts");
-    const CUresult copied = device_->driver().cuMemcpyDtoDAsync(kept_ + at, workspace_->address(set, argument) + offset,
-                                                                bytes, device_->stream());
-    if (auto done = device_->check(copied, "keeping outputs"); !done) return done;
-    at += bytes;
-  }
-  return workspace_->count_changed(set, seed, 0, changes_);
-}
-
 Result<void> Executor::tell_runner(std::size_t set) {
   for (std::size_t i = 0; i < call_.argument_count; ++i) {
     if (call_.arguments[i].kind == candidate::CallArgument::Kind::tensor)
@@ -276,6 +268,10 @@ Result<void> Executor::tell_runner(std::size_t set) {
   if (::send(runner_.get(), &call_, sizeof call_, MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof call_))
     return input_error("the candidate's process takes no calls: {}", std::strerror(errno));
   return {};
+}
+
+Json Executor::fault_json(const emulator::Fault& fault) {
+  return {{"rule", fault.rule}, {"message", fault.message}, {"remedy", fault.remedy}, {"kernel", fault.place.kernel}};
 }
 
 Executor::Waited Executor::await_runner(RunnerReport& report) {
@@ -299,7 +295,8 @@ Executor::Waited Executor::await_runner(RunnerReport& report) {
       }
     }
     Clock::time_point since;
-    const bool idle = guarded_->idle_since(since);
+    // A copy waits for the kernels before it.
+    const bool idle = guarded_->idle_since(since) && !backend_->waits();
     const auto now = Clock::now();
     if (now - started > host_limit_ + kernel_limit_) return idle ? Waited::host_timeout : Waited::kernel_timeout;
     if (idle) {
@@ -348,6 +345,13 @@ Result<Json> Executor::call(const Json& request) {
                     device_->synchronize("preparing a call")}) {
     if (!step) return tl::unexpected<Error>(step.error());
   }
+  if (baseline_ != nullptr && !baseline_has_run_) {
+    // The first run loads its kernels, which a closed gate would hold up.
+    if (auto ran = baseline_->run(workspace_->addresses(set, false), baseline_outputs_); !ran)
+      return tl::unexpected<Error>(ran.error());
+    if (auto done = device_->synchronize("the baseline"); !done) return tl::unexpected<Error>(done.error());
+    baseline_has_run_ = true;
+  }
   backend_->set_mode(GpuBackend::Mode::immediate);
   RunnerReport report;
   if (auto told = tell_runner(set); !told) {
@@ -386,243 +390,6 @@ Result<Json> Executor::download(const Json& request) {
   }
   if (auto done = device_->synchronize("reading outputs"); !done) return tl::unexpected<Error>(done.error());
   return Json::object();
-}
-
-Result<void> Executor::flush_cache() { return kernels_.fill_words(flush_, ++ticket_, flush_bytes_ / 8); }
-
-Result<void> Executor::mark_start(Marks& marks) {
-  marks.ticket = ++ticket_;
-  if (auto done = kernels_.gate(gate_address_, marks.ticket, marks.stamp_start); !done) return done;
-  return device_->check(device_->driver().cuEventRecord(marks.start, device_->stream()), "cuEventRecord");
-}
-
-Result<void> Executor::mark_end(Marks& marks) {
-  if (auto done = device_->check(device_->driver().cuEventRecord(marks.end, device_->stream()), "cuEventRecord"); !done)
-    return done;
-  if (auto done = kernels_.stamp(marks.stamp_end); !done) return done;
-  return device_->check(device_->driver().cuEventRecord(marks.stamped, device_->stream()), "cuEventRecord");
-}
-
-void Executor::open_gate(const Marks& marks) {
-  // Never backwards: an interruption may come late.
-  std::atomic_ref<std::uint32_t> gate(*gate_);
-  std::uint32_t now = gate.load();
-  while (now < marks.ticket && !gate.compare_exchange_weak(now, marks.ticket)) {
-  }
-}
-
-bool Executor::await(CUevent event, const std::string& what) {
-  const auto started = Clock::now();
-  while (true) {
-    const CUresult result = device_->driver().cuEventQuery(event);
-    if (result == CUDA_SUCCESS) return true;
-    if (result != CUDA_ERROR_NOT_READY) {
-      backend_->drain(what);
-      return false;
-    }
-    if (Clock::now() - started > kernel_limit_) {
-      timed_out_kernel_ = what;
-      return false;
-    }
-  }
-}
-
-Result<Json> Executor::time(const Json& request) {
-  const auto began = Clock::now();
-  const Driver& cuda = device_->driver();
-  const auto seeds = request.at("seeds").get<std::vector<std::uint64_t>>();
-  const bool with_baseline = baseline_ != nullptr;
-  const auto order = request.value("order", std::uint64_t{0});  // bit i: the baseline goes first in call i
-  const std::size_t sets = workspace_->sets();
-  cuda.cuCtxResetPersistingL2Cache();
-  if (auto zeroed = device_->check(cuda.cuMemsetD8Async(changes_, 0, sizeof(std::uint64_t), device_->stream()),
-                                   "zeroing a counter");
-      !zeroed) {
-    return tl::unexpected<Error>(zeroed.error());
-  }
-
-  Marks marks[2][2];  // [call & 1][candidate, baseline]
-  std::size_t next_stamp = 0;
-  for (auto& pair : marks) {
-    for (Marks& one : pair) {
-      CUresult result = cuda.cuEventCreate(&one.start, CU_EVENT_DEFAULT);
-      if (result == CUDA_SUCCESS) result = cuda.cuEventCreate(&one.end, CU_EVENT_DEFAULT);
-      if (result == CUDA_SUCCESS) result = cuda.cuEventCreate(&one.stamped, CU_EVENT_DEFAULT);
-      if (auto done = device_->check(result, "cuEventCreate"); !done) return tl::unexpected<Error>(done.error());
-      one.stamp_start = stamps_ + 8 * next_stamp++;
-      one.stamp_end = stamps_ + 8 * next_stamp++;
-    }
-  }
-  Json samples = Json::array();
-  std::vector<ClockReader::Reading> readings;
-  RunnerReport report;
-  Waited waited = Waited::answered;
-  std::vector<GpuBackend::Work> work[2];  // must live until the call has run
-  std::atomic<bool> interrupted[2]{};
-  std::map<std::size_t, const Json*> keeps;
-  if (request.contains("keep")) {
-    for (const Json& one : request["keep"]) keeps[one.at("call").get<std::size_t>()] = &one;
-  }
-  std::uint64_t kept_bytes = 0;
-  Json refused;
-
-  const auto elapsed = [&](const Marks& one) {
-    float milliseconds = 0;
-    cuda.cuEventElapsedTime(&milliseconds, one.start, one.end);
-    return static_cast<double>(milliseconds);
-  };
-  /// Collects call `index`; false when it failed.
-  const auto collect = [&](std::size_t index) -> Result<bool> {
-    auto& [candidate, baseline] = marks[index & 1];
-    const bool last_is_baseline = with_baseline && ((order >> (index & 63)) & 1) == 0;
-    if (!await(last_is_baseline ? baseline.stamped : candidate.stamped, "a timed call")) return false;
-    std::uint64_t stamps[4]{};
-    // On the stream the copy would wait for the next call's gate: the stamps of this one are complete, so they can be
-    // read beside it.
-    if (auto done = device_->check(cuda.cuMemcpyDtoH(stamps, candidate.stamp_start, sizeof stamps), "reading stamps");
-        !done) {
-      return tl::unexpected<Error>(done.error());
-    }
-    const auto span = [](std::uint64_t start, std::uint64_t end) { return 1e-6 * static_cast<double>(end - start); };
-    Json sample = {elapsed(candidate), span(stamps[0], stamps[1]), nullptr, nullptr, interrupted[index & 1].load(),
-                   index % sets};
-    if (with_baseline) {
-      sample[2] = elapsed(baseline);
-      sample[3] = span(stamps[2], stamps[3]);
-    }
-    samples.push_back(std::move(sample));
-    // Asking takes longer than a short call.
-    if (index % kClockEvery == 0) {
-      if (const auto reading = clocks_->read()) readings.push_back(*reading);
-    }
-    return true;
-  };
-
-  const auto run_baseline = [&](std::size_t set, Marks& one) -> Result<void> {
-    if (auto done = flush_cache(); !done) return done;
-    if (auto done = mark_start(one); !done) return done;
-    if (auto done = baseline_->run(workspace_->addresses(set, false), baseline_outputs_); !done) return done;
-    return mark_end(one);
-  };
-
-  bool good = true;
-  Result<void> failed{};
-  std::size_t index = 0;
-  for (; index < seeds.size() && good && failed; ++index) {
-    const std::size_t set = index % sets, parity = index & 1;
-    Marks &candidate = marks[parity][0], &baseline = marks[parity][1];
-    const bool baseline_first = with_baseline && ((order >> (index & 63)) & 1) != 0;
-    present(set);
-    const auto step = [&](const Result<void>& done) {
-      if (failed && !done) failed = done;
-    };
-    step(workspace_->fill_inputs(set, seeds[index], 0));
-    step(workspace_->poison_outputs(set));
-    if (baseline_first) {
-      step(run_baseline(set, baseline));
-      open_gate(baseline);
-      // Not beside the candidate's host code, which may ask the driver for much meanwhile; and its results, which are
-      // right, are nowhere when the candidate runs.
-      if (failed && !await(baseline.end, "the baseline")) {
-        good = false;
-        break;
-      }
-      std::size_t output = 0;
-      for (const WorkArgument& argument : workspace_->arguments()) {
-        if (argument.output)
-          step(kernels_.fill_words(baseline_outputs_[output++], ~std::uint64_t{0}, argument.bytes / 8));
-      }
-    }
-    step(flush_cache());
-    step(mark_start(candidate));
-    if (!failed) break;
-    interrupted[parity] = false;
-    // By value: it may be called when this turn of the loop is over.
-    backend_->on_interruption([this, flag = &interrupted[parity], held = candidate] {
-      *flag = true;
-      open_gate(held);
-    });
-    backend_->set_mode(GpuBackend::Mode::recorded);
-    if (auto told = tell_runner(set); !told) {
-      waited = Waited::runner_gone;
-    } else {
-      waited = await_runner(report);
-    }
-    if (waited != Waited::answered || report.outcome != RunnerOutcome::finished || backend_->fault()) {
-      good = false;
-      open_gate(candidate);
-      break;
-    }
-    work[parity] = backend_->close();
-    refused = refused_in_call();
-    if (!refused.is_null() || backend_->fault()) {
-      good = false;
-      open_gate(candidate);
-      break;
-    }
-    for (const GpuBackend::Work& one : work[parity]) step(backend_->run(one));
-    step(mark_end(candidate));
-    if (const auto kept = keeps.find(index); kept != keeps.end())
-      step(keep(*kept->second, set, seeds[index], kept_bytes));
-    if (with_baseline && !baseline_first) step(run_baseline(set, baseline));
-    open_gate(with_baseline && !baseline_first ? baseline : candidate);
-    if (!failed) break;
-    if (index > 0) {
-      auto collected = collect(index - 1);
-      if (!collected) return tl::unexpected<Error>(collected.error());
-      good = *collected;
-    }
-  }
-  backend_->close();  // of a call that did not end well
-  backend_->on_interruption({});
-  if (good && failed && index > 0) {
-    auto collected = collect(index - 1);
-    if (!collected) return tl::unexpected<Error>(collected.error());
-    good = *collected;
-  }
-  Json reply = observations(waited, report);
-  reply["seconds"] = std::chrono::duration<double>(Clock::now() - began).count();
-  reply["samples"] = std::move(samples);
-  reply["clocks"] = clocks_json(readings);
-  if (!clocks_->missing().empty()) reply["clocks_missing"] = clocks_->missing();
-  if (!timed_out_kernel_.empty()) reply["kernel_timeout"] = true;
-  if (const auto fault = backend_->fault()) {
-    reply["fault"] = fault_json(*fault);
-  } else if (!failed) {
-    // The driver refused work of the candidate's, or ours.
-    reply["fault"] = {{"rule", "launch.refused"}, {"message", failed.error().message}, {"remedy", ""}, {"kernel", ""}};
-  }
-  if (!refused.is_null() && !reply.contains("fault")) reply["fault"] = std::move(refused);
-  if (good && failed) {
-    if (auto done = device_->synchronize("timed calls"); !done) return tl::unexpected<Error>(done.error());
-    if (!keeps.empty()) {
-      const auto to = request.at("to").get<std::uint64_t>();
-      if (to > bulk_view_.size() || kept_bytes > bulk_view_.size() - to)
-        return infrastructure_error("what was kept does not fit the bulk memory");
-      std::uint64_t changes = 0;
-      CUresult read = CUDA_SUCCESS;
-      if (kept_bytes > 0) read = cuda.cuMemcpyDtoH(bulk_view_.data() + to, kept_, kept_bytes);
-      if (read == CUDA_SUCCESS) read = cuda.cuMemcpyDtoH(&changes, changes_, sizeof changes);
-      if (auto done = device_->check(read, "reading what was kept"); !done) return tl::unexpected<Error>(done.error());
-      reply["inputs_changed"] = changes != 0;
-      Json overrun = Json::array();
-      for (std::size_t set = 0; set < std::min(sets, index); ++set) {
-        auto names = workspace_->overrun(set);
-        if (!names) return tl::unexpected<Error>(names.error());
-        for (std::string& name : *names) overrun.push_back(std::move(name));
-      }
-      reply["overrun"] = std::move(overrun);
-    }
-    backend_->free_retired();
-    for (auto& pair : marks) {
-      for (const Marks& one : pair) {
-        cuda.cuEventDestroy(one.start);
-        cuda.cuEventDestroy(one.end);
-        cuda.cuEventDestroy(one.stamped);
-      }
-    }
-  }
-  return reply;
 }
 
 Result<Json> Executor::count(const Json& request) {

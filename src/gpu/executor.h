@@ -40,11 +40,16 @@ class Executor {
     std::uint64_t stamp_start = 0, stamp_end = 0;  ///< addresses
     std::uint32_t ticket = 0;
   };
+  static constexpr std::uint64_t kKeptBytes = std::uint64_t{2} << 20;
+  static constexpr std::size_t kStamps = 4;  ///< of one timed call: candidate and baseline, start and end
+  class Batch;
   enum class Waited { answered, runner_gone, host_timeout, kernel_timeout };
 
   Executor(std::unique_ptr<Device> device, Channel channel);
   Result<void> start(std::chrono::steady_clock::time_point began);
   base::Json answer(const base::Json& request, std::vector<cuda_shim::OwnedFd>& descriptors);
+  /// A baseline that will probably be asked for.
+  base::Json plan(const base::Json& request);
   Result<base::Json> prepare(const base::Json& request, std::vector<cuda_shim::OwnedFd>& descriptors);
   Result<base::Json> call(const base::Json& request);
   Result<base::Json> time(const base::Json& request);
@@ -55,18 +60,18 @@ class Executor {
   void present(std::size_t set);
   /// Why the call that has just ended counts as failed though it finished; null if it does not.
   base::Json refused_in_call() const;
-  /// Copies parts of a call's outputs aside, and counts changes of its inputs.
-  Result<void> keep(const base::Json& kept, std::size_t set, std::uint64_t seed, std::uint64_t& at);
   Result<void> tell_runner(std::size_t set);
   /// Until the runner's report of this call, or its end.
   Waited await_runner(candidate::RunnerReport& report);
+  static base::Json fault_json(const emulator::Fault& fault);
   static base::Json report_json(const candidate::RunnerReport& report);
   base::Json observations(Waited waited, const candidate::RunnerReport& report);
 
   Result<void> flush_cache();
   Result<void> mark_start(Marks& marks);
   Result<void> mark_end(Marks& marks);
-  void open_gate(const Marks& marks);
+  /// For all who wait with this ticket or an earlier one.
+  void open_gate(std::uint32_t ticket);
   /// Until the event has passed; false when that takes too long or the GPU has failed.
   bool await(CUevent event, const std::string& what);
 
@@ -80,6 +85,9 @@ class Executor {
   Kernels kernels_;
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Baseline> baseline_;
+  bool baseline_has_run_ = false;
+  /// Made ahead, with its description.
+  std::optional<std::pair<base::Json, Result<std::unique_ptr<Baseline>>>> planned_;
   std::unique_ptr<ClockReader> clocks_;
 
   cuda_shim::OwnedFd runner_;

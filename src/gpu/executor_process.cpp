@@ -27,19 +27,27 @@ bool has_gpu() {
   return fs::exists("/dev/nvidiactl", error) && find_executor().has_value();
 }
 
-Result<std::unique_ptr<ExecutorProcess>> ExecutorProcess::start(int device) {
+Result<std::unique_ptr<ExecutorProcess>> ExecutorProcess::start(const ExecutorOptions& wanted) {
   const auto program = find_executor();
   if (!program) return tl::unexpected<Error>(program.error());
   auto ends = Channel::make();
   if (!ends) return tl::unexpected<Error>(ends.error());
   std::unique_ptr<ExecutorProcess> out(new ExecutorProcess);
-  out->ordinal_ = device;
+  out->ordinal_ = wanted.device;
   out->channel_ = std::move(ends->first);
   base::ProcessOptions options;
-  options.argv = {program->string(), std::to_string(device), std::to_string(ends->second.fd())};
+  options.argv = wanted.tool;
+  for (std::string word : {program->string(), std::to_string(wanted.device), std::to_string(ends->second.fd())})
+    options.argv.push_back(std::move(word));
   options.inherited_fds = {ends->second.fd()};
   options.cancel = out->stop_.get_token();
   options.max_stdout_bytes = options.max_stderr_bytes = std::size_t{1} << 20;
+  // Lies in the channel until the executor is ready for it.
+  if (!wanted.baseline.is_null()) {
+    if (auto sent = out->channel_.send({{"op", "plan"}, {"baseline", wanted.baseline}}); !sent)
+      return tl::unexpected<Error>(sent.error());
+    out->plans_ = true;
+  }
   // The thread stays as long as the process: that one ends with the thread that started it.
   out->watcher_ = std::thread(
       [options = std::move(options), end = out->end_, far = std::make_shared<Channel>(std::move(ends->second))] {
@@ -68,12 +76,23 @@ ExecutorProcess::~ExecutorProcess() {
 
 void ExecutorProcess::kill() { stop_.request_stop(); }
 
+void ExecutorProcess::finish(std::chrono::milliseconds time) {
+  channel_.close();
+  for (const auto until = std::chrono::steady_clock::now() + time;
+       !end_->ended && std::chrono::steady_clock::now() < until;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill();
+  if (watcher_.joinable()) watcher_.join();
+}
+
 std::string ExecutorProcess::epitaph() {
   // Whoever closes the channel is about to end by itself; how, is lost once we end it.
   for (int i = 0; i < 200 && !end_->ended; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   kill();
   if (watcher_.joinable()) watcher_.join();
-  std::string words = end_->result.stderr_text;
+  // A tool around it may complain on its standard output.
+  std::string words = end_->result.stderr_text.empty() ? end_->result.stdout_text : end_->result.stderr_text;
   if (words.size() > 500) words.resize(500);
   while (!words.empty() && words.back() == '\n') words.pop_back();
   return end_->result.outcome() + (words.empty() ? "" : ": " + words);
@@ -100,6 +119,16 @@ Result<void> ExecutorProcess::await_ready(std::chrono::milliseconds time) {
 Result<base::Json> ExecutorProcess::request(const base::Json& request, std::chrono::milliseconds time,
                                             const std::vector<int>& descriptors) {
   if (auto ready = await_ready(); !ready) return tl::unexpected<Error>(ready.error());
+  if (plans_) {
+    // Whether the plan succeeded is said when the baseline is asked for.
+    const auto planned = channel_.receive(std::chrono::seconds(60));
+    if (!planned) return infrastructure_error("the executor of GPU {} {}", ordinal_, epitaph());
+    if (!*planned) {
+      kill();
+      return infrastructure_error("the executor of GPU {} did not plan the baseline within 60 s", ordinal_);
+    }
+    plans_ = false;
+  }
   if (auto sent = channel_.send(request, descriptors); !sent) return tl::unexpected<Error>(sent.error());
   auto message = channel_.receive(time);
   if (!message) {

@@ -12,17 +12,29 @@
 
 namespace ptxbench::gpu {
 
+struct ExecutorOptions {
+  int device = 0;  ///< ordinal
+  /// The description (baseline.h) of the baseline that will probably be asked for: planned before anybody waits. Null:
+  /// none.
+  base::Json baseline;
+  /// A tool that the executor runs under, and its arguments.
+  std::vector<std::string> tool;
+};
+
 /// An executor (executor.h) as seen from the process that judges: started ahead, used for one candidate, ended.
 class ExecutorProcess {
  public:
   /// Returns at once; the executor opens its context meanwhile. Errors: no executor program in this build.
-  static Result<std::unique_ptr<ExecutorProcess>> start(int device);
+  static Result<std::unique_ptr<ExecutorProcess>> start(const ExecutorOptions& options);
   ~ExecutorProcess();
   ExecutorProcess(const ExecutorProcess&) = delete;
   ExecutorProcess& operator=(const ExecutorProcess&) = delete;
 
   /// Waits until it is ready. Errors say why it is not: no driver, no such GPU, no memory.
   Result<void> await_ready(std::chrono::milliseconds time = std::chrono::seconds(60));
+  /// Waits until it has ended by itself, after the channel has been closed; kills it when it does not. For tools that
+  /// write what they found at the end.
+  void finish(std::chrono::milliseconds time);
   /// For the candidate's process. After await_ready().
   const std::filesystem::path& socket() const { return socket_; }
   /// Name, driver, clocks and sizes, as the executor tells them. After await_ready().
@@ -52,6 +64,7 @@ class ExecutorProcess {
   std::filesystem::path socket_;
   base::Json device_;
   bool ready_ = false;
+  bool plans_ = false;  ///< an answer to the first request, which nobody waits for by itself, will come
   int ordinal_ = 0;
 };
 

@@ -94,7 +94,7 @@ bool GpuBackend::refuse_late() {
   return true;
 }
 
-std::vector<GpuBackend::Work> GpuBackend::close() {
+GpuBackend::Noted GpuBackend::close() {
   // Notes that a thread of the candidate's still has run now would end up outside of the measured time.
   const bool quiet = flushing_.try_lock();
   const std::lock_guard lock(mutex_);
@@ -104,9 +104,7 @@ std::vector<GpuBackend::Work> GpuBackend::close() {
   } else {
     refuse_late();
   }
-  std::vector<Work> noted;
-  noted.swap(noted_);
-  return noted;
+  return {std::exchange(noted_, {}), std::exchange(freed_, {})};
 }
 
 std::vector<GpuBackend::Work> GpuBackend::take() {
@@ -114,13 +112,8 @@ std::vector<GpuBackend::Work> GpuBackend::take() {
   return std::exchange(noted_, {});
 }
 
-void GpuBackend::free_retired() {
-  std::vector<std::uint64_t> retired;
-  {
-    const std::lock_guard lock(mutex_);
-    retired = std::exchange(retired_, {});
-  }
-  for (const std::uint64_t address : retired) static_cast<void>(memory_.free(address));
+void GpuBackend::free_now(const std::vector<std::uint64_t>& addresses) {
+  for (const std::uint64_t address : addresses) static_cast<void>(memory_.free(address));
 }
 
 std::optional<emulator::Fault> GpuBackend::fault() const {
@@ -130,7 +123,9 @@ std::optional<emulator::Fault> GpuBackend::fault() const {
 
 bool GpuBackend::drain(const std::string& kernel) {
   device_.activate();
+  ++waiting_;
   const CUresult result = device_.driver().cuStreamSynchronize(device_.stream());
+  --waiting_;
   if (result == CUDA_SUCCESS) return true;
   const std::lock_guard lock(mutex_);
   if (!fault_) fault_ = fault_of(device_.driver(), result, kernel);
@@ -146,7 +141,7 @@ Result<void> GpuBackend::free(uint64_t address) {
   {
     const std::lock_guard lock(mutex_);
     if (mode_ != Mode::immediate) {
-      retired_.push_back(address);
+      freed_.push_back(address);
       return {};
     }
   }
@@ -493,6 +488,7 @@ tl::expected<emulator::LaunchReport, emulator::LaunchError> GpuBackend::launch(c
   report.clusters_run = report.clusters_total = clusters;
   if (!immediate) {
     const std::lock_guard lock(mutex_);
+    refuse_late();  // the call may have ended since
     if (fault_) {
       report.fault = fault_;
     } else {
@@ -529,12 +525,12 @@ Result<void> GpuBackend::read(uint64_t address, std::span<std::byte> bytes) cons
   self.flush();
   device_.activate();
   const Driver& cuda = device_.driver();
-  if (auto done = device_.check(cuda.cuMemcpyDtoHAsync(bytes.data(), address, bytes.size(), device_.stream()),
-                                "a copy from the device");
-      !done) {
-    return done;
-  }
-  return device_.synchronize("a copy from the device");
+  ++waiting_;
+  auto done = device_.check(cuda.cuMemcpyDtoHAsync(bytes.data(), address, bytes.size(), device_.stream()),
+                            "a copy from the device");
+  if (done) done = device_.synchronize("a copy from the device");
+  --waiting_;
+  return done;
 }
 
 Result<void> GpuBackend::copy(uint64_t destination, uint64_t source, uint64_t bytes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +52,11 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
     std::uint64_t count = 0;
   };
   using Work = std::variant<Launch, Copy, Write, Fill>;
+  /// What a call noted: its work, and memory that it freed, which that work may still use.
+  struct Noted {
+    std::vector<Work> work;
+    std::vector<std::uint64_t> freed;
+  };
 
   GpuBackend(const Device& device, DeviceMemory& memory) : device_(device), memory_(memory) {}
   ~GpuBackend() override;
@@ -61,12 +67,13 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   void on_interruption(std::function<void()> told);
   /// The tensors of the present call.
   void show(const std::vector<cuda_shim::TensorRange>& tensors);
-  /// The call is over: what it noted, for run().
-  std::vector<Work> close();
+  /// The call is over: what it noted, for run() and free_now().
+  Noted close();
   /// Puts it on the stream; does not wait.
   Result<void> run(const Work& work);
-  /// Memory that the candidate freed while work was noted: once that work has run.
-  void free_retired();
+  void free_now(const std::vector<std::uint64_t>& addresses);
+  /// Whether some thread of the candidate's waits for the GPU now.
+  bool waits() const { return waiting_ != 0; }
   /// The first error of the GPU, as of a fault: the context is lost.
   std::optional<emulator::Fault> fault() const;
   /// Asks the GPU whether all went well; sets fault().
@@ -124,12 +131,13 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   const Device& device_;
   DeviceMemory& memory_;
   std::function<void()> interrupted_;
+  mutable std::atomic<int> waiting_ = 0;
   std::mutex flushing_;  ///< held while notes run on behalf of the host; taken before mutex_
   mutable std::mutex mutex_;
   std::set<std::string> allowed_;
   Mode mode_ = Mode::immediate;
   std::vector<Work> noted_;
-  std::vector<std::uint64_t> retired_;
+  std::vector<std::uint64_t> freed_;
   mutable std::map<emulator::ModuleId, Module> modules_;
   mutable std::vector<Function> functions_;
   mutable std::map<std::uint64_t, std::shared_ptr<emulator::Allocation>> variables_;

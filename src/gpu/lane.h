@@ -1,8 +1,10 @@
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "gpu/executor_process.h"
 
@@ -15,8 +17,11 @@ class Lane {
   explicit Lane(int device) : device_(device) {}
 
   /// An executor for one candidate: the one started ahead, or a new one. `ahead`: the next one is started now, so that
-  /// nobody waits for a context.
-  Result<std::unique_ptr<ExecutorProcess>> take(bool ahead);
+  /// nobody waits for a context. `baseline`: what this one's candidate, and probably the next, is timed beside
+  /// (ExecutorOptions).
+  Result<std::unique_ptr<ExecutorProcess>> take(bool ahead, const base::Json& baseline);
+  /// Ends one that has served: taking a context down is nothing to wait for.
+  void retire(std::unique_ptr<ExecutorProcess> executor);
   /// Whoever runs kernels holds this, and for no longer than they run.
   std::mutex& turn() { return turn_; }
 
@@ -24,6 +29,7 @@ class Lane {
   int device_;
   std::mutex mutex_, turn_;
   std::unique_ptr<ExecutorProcess> next_;
+  std::vector<std::future<void>> ending_;
 };
 
 /// The lanes of one process, by ordinal.

@@ -41,8 +41,11 @@ TimingSummary summarise(std::span<const TimedCall> calls);
 /// to `relative_error`, or the limits are reached.
 struct StopRule {
   double relative_error = 0.003;
+  std::size_t warm_up = 4;  ///< calls that do not count, before all others
   std::size_t least = 12, most = 100;
   double seconds = 10;  ///< of GPU time
+  /// As many calls as this, whatever they say.
+  static StopRule exactly(std::size_t calls) { return {0, 4, calls, calls, 600}; }
   bool enough(std::span<const TimedCall> calls, double seconds_spent) const;
 };
 

@@ -4,15 +4,16 @@
 #include <array>
 
 #include "base/text.h"
+#include "gpu/sanitizer.h"
 
 namespace ptxbench::service {
 namespace {
 
 using base::Json;
 
-constexpr std::array<std::string_view, 13> kMembers{
-    "seed",   "seeds",        "threads", "completion", "tensor_cores", "tolerance", "full", "sample_clusters",
-    "budget", "host_seconds", "require", "target",     "timing"};
+constexpr std::array<std::string_view, 15> kMembers{
+    "seed",   "seeds",        "threads", "completion", "tensor_cores", "tolerance",   "full",    "sample_clusters",
+    "budget", "host_seconds", "require", "target",     "timing",       "timed_calls", "sanitize"};
 constexpr double kMostHostSeconds = 86400;
 constexpr unsigned kMostSeeds = 1000;
 
@@ -79,6 +80,13 @@ Result<void> parse_numbers(const Json& json, std::string_view path, evaluation::
   const auto timing = base::optional_field<bool>(json, "timing", path);
   if (!timing) return tl::unexpected<Error>(timing.error());
   options.timing = timing->value_or(true);
+  const auto calls = base::optional_field<std::size_t>(json, "timed_calls", path);
+  if (!calls) return tl::unexpected<Error>(calls.error());
+  if (*calls) {
+    if (**calls == 0 || **calls > evaluation::kMostTimedCalls)
+      return input_error("{}.timed_calls: between 1 and {}", path, evaluation::kMostTimedCalls);
+    options.stop = gpu::StopRule::exactly(**calls);
+  }
   const auto host = base::optional_field<double>(json, "host_seconds", path);
   if (!host) return tl::unexpected<Error>(host.error());
   if (*host) {
@@ -103,6 +111,16 @@ Result<evaluation::EvaluateOptions> parse_evaluate_options(const Json& json, std
   }
   if (auto parsed = parse_words(json, path, options); !parsed) return tl::unexpected<Error>(parsed.error());
   if (auto parsed = parse_numbers(json, path, options); !parsed) return tl::unexpected<Error>(parsed.error());
+  if (const Json* tools = base::optional_member(json, "sanitize"); tools != nullptr) {
+    if (!tools->is_array()) return input_error("{}.sanitize: a list is needed", path);
+    for (const Json& one : *tools) {
+      const auto tool = base::json_as<std::string>(one, fmt::format("{}.sanitize", path));
+      if (!tool) return tl::unexpected<Error>(tool.error());
+      if (!gpu::is_sanitizer_tool(*tool))
+        return input_error("{}.sanitize: memcheck, racecheck, initcheck or synccheck, not '{}'", path, *tool);
+      options.sanitizer_tools.push_back(*tool);
+    }
+  }
   if (const Json* require = base::optional_member(json, "require"); require != nullptr) {
     if (!require->is_array()) return input_error("{}.require: a list is needed", path);
     for (const Json& one : *require) {

@@ -62,7 +62,7 @@ Result<void> apply_backend(const Json& request, evaluation::EvaluateOptions& opt
 
 /// Opens the GPU as an evaluation would.
 Result<void> probe_gpu(int ordinal) {
-  auto executor = gpu::ExecutorProcess::start(ordinal);
+  auto executor = gpu::ExecutorProcess::start({ordinal, nullptr, {}});
   if (!executor) return tl::unexpected<Error>(executor.error());
   return (*executor)->await_ready();
 }

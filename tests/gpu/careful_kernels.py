@@ -1,6 +1,6 @@
-"""What careful kernels for bf16 tensor cores give for operations that no vendor's library has: operands in bf16, products
-added up in fp32, and whatever enters a second product rounded to bf16. On a GPU the products are its tensor cores', where
-PyTorch gives their sums unrounded; elsewhere they are exact but for sums in fp32.
+"""What careful kernels for tensor cores give for operations that no vendor's library here has: operands in bf16 or e4m3,
+products added up in fp32, and whatever enters a second product rounded to the operands' type. On a GPU the products are
+its tensor cores', where PyTorch gives their sums unrounded; elsewhere they are exact but for sums in fp32.
 """
 import functools
 import math
@@ -86,6 +86,59 @@ def attention(q, k, v, scale, causal, requests, tile, sums_rounded=False, splits
         output[mine] = whole.reshape(kv_heads, count, group, columns).transpose(0, 1).reshape(count, heads, columns)
         lse[mine] = (top + torch.log2(total)).reshape(kv_heads, count, group).transpose(0, 1).reshape(count, heads)
     return {"output": output.bfloat16(), "lse": lse}
+
+
+# --- attention in e4m3
+
+FP8_ATTENTION = {
+    "weights times 256, sums promoted": {"tile": 64, "factor": 256.0, "promoted": True},
+    "weights times 1, sums promoted": {"tile": 128, "factor": 1.0, "promoted": True},
+    "weights times 448, left to the tensor core": {"tile": 128, "factor": 448.0, "promoted": False},
+    "all keys in one product": {"tile": 1 << 20, "factor": 256.0, "promoted": False},
+}
+
+
+def multiply_fp8(a, b, promoted):
+    """a [rows, inner] and the transpose of b [columns, inner], both e4m3, in fp32; inner and columns are multiples of 16.
+    `promoted`: sums leave the tensor core's accumulators, which keep fewer bits, every 128 terms."""
+    if not a.is_cuda:
+        return a.float() @ b.float().T
+    one = torch.ones((), device=a.device)
+    return torch._scaled_mm(a.contiguous(), b.contiguous().T, scale_a=one, scale_b=one, out_dtype=torch.float32,
+                            use_fast_accum=not promoted)
+
+
+def fp8_attention(t, causal, tile, factor, promoted):
+    """Online softmax, head by head; row sums are of the weights before they are rounded."""
+    batch, heads, length, depth = t["Q"].shape
+    scale = (t["descale_q"] * t["descale_k"]).item() / math.sqrt(depth)
+    out_factor = (t["descale_v"] * t["descale_s"]).item()
+    output = torch.zeros(batch, heads, length, depth, device=t["Q"].device)
+    lse = torch.zeros(batch, heads, length, device=output.device)
+    rows = torch.arange(length, device=output.device)
+    for b, h in ((b, h) for b in range(batch) for h in range(heads)):
+        top = torch.full((length,), -math.inf, device=output.device)
+        total, sums = torch.zeros_like(top), torch.zeros(length, depth, device=output.device)
+        for first in range(0, length, tile):
+            count = min(tile, length - first)
+            padded = -(-count // 16) * 16
+            keys, values = (torch.zeros(padded, depth, device=output.device) for _ in range(2))
+            keys[:count], values[:count] = (t[name][b, h, first:first + count].float() for name in "KV")
+            scores = multiply_fp8(t["Q"][b, h], keys.to(torch.float8_e4m3fn), promoted) * (scale / math.log(2))
+            columns = torch.arange(first, first + padded, device=output.device)
+            hidden = (columns >= first + count)[None, :] | (causal & (columns[None, :] > rows[:, None]))
+            scores = scores.masked_fill(hidden, -math.inf)
+            new = torch.maximum(top, scores.amax(-1))
+            base = torch.where(torch.isinf(new), torch.zeros_like(new), new)
+            weights = torch.exp2(scores - base[:, None])
+            rescale = torch.exp2(top - base)
+            total = total * rescale + weights.sum(-1)
+            rounded = (weights * factor).to(torch.float8_e4m3fn)
+            sums = sums * rescale[:, None] + multiply_fp8(rounded, values.T.to(torch.float8_e4m3fn), promoted)
+            top = new
+        output[b, h] = sums / (total * factor)[:, None] * out_factor
+        lse[b, h] = (top + torch.log2(total)) * math.log(2)
+    return {"O": output.clamp(-448.0, 448.0).to(torch.float8_e4m3fn), "LSE": lse}
 
 
 # --- the gated delta rule

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """The truth of every kind of problem three times on one machine with a GPU and PyTorch: the CPU's (ptxbench problems
 tensors --truth), the GPU's (src/gpu/truth.cu; not of the gated delta rule) and PyTorch's in float64; and, judged by the
-rule, what the vendor's libraries make of the same inputs and what careful bf16 kernels do where no library has the
+rule, what the vendor's libraries make of the same inputs and what careful kernels do where no library has the
 operation (careful_kernels.py).
 
   nvcc -std=c++20 -O3 -shared -Xcompiler -fPIC -gencode arch=compute_90,code=sm_90 -I src src/gpu/truth.cu -o libtruth.so
   compare_truth.py PTXBENCH libtruth.so OUT [--full] [--only BEGINNING[,BEGINNING...]]
 
-To calibrate the limits of latent attention and the gated delta rule, in one call, with the margins at the end of what
-it prints:
+To calibrate the limits of latent attention, the gated delta rule and FP8 attention, in one call, with the margins at the
+end of what it prints:
 
-  compare_truth.py PTXBENCH libtruth.so OUT --only mla,gdn
+  compare_truth.py PTXBENCH libtruth.so OUT --only mla,gdn,mha_fp8
 
 With - for the library it needs no GPU: PyTorch computes on the CPU, and neither the GPU's truth nor libraries take part.
 
@@ -289,6 +289,9 @@ def careful(name, t):
         parts, scale, found = operands(t), t["sm_scale"].float().item(), list(requests(t))
         return {what: careful_kernels.attention(*parts, scale, "causal" in name, found, **how)
                 for what, how in careful_kernels.ATTENTION.items()}
+    if name.startswith("mha_fp8"):
+        return {what: careful_kernels.fp8_attention(t, name.endswith("_causal"), **how)
+                for what, how in careful_kernels.FP8_ATTENTION.items()}
     if name.startswith("gdn"):
         return {what: how(t) for what, how in careful_kernels.DELTA_RULE.items() if ("cu_seqlens" in t) == ("blocks" in what)}
     return {}

@@ -44,7 +44,7 @@ TEST_F(Executors, AnswersRequests) {
        "while True:\n"
        "  request = json.loads(channel.recv(100000))\n"
        "  channel.send(json.dumps({'ok': request['op'] == 'good', 'error': 'bad request', 'input': True}).encode())\n");
-  auto executor = ExecutorProcess::start(0);
+  auto executor = ExecutorProcess::start({0, nullptr, {}});
   ASSERT_TRUE(executor.has_value()) << executor.error().message;
   EXPECT_TRUE((*executor)->request({{"op", "good"}}, 10s).has_value());
   EXPECT_EQ((*executor)->device().at("name"), "stand-in");
@@ -57,7 +57,7 @@ TEST_F(Executors, AnswersRequests) {
 
 TEST_F(Executors, SaysWhyItDoesNotStart) {
   play("channel.send(json.dumps({'ready': False, 'error': 'no CUDA driver on this machine'}).encode())\n");
-  auto executor = ExecutorProcess::start(0);
+  auto executor = ExecutorProcess::start({0, nullptr, {}});
   ASSERT_TRUE(executor.has_value());
   const auto ready = (*executor)->await_ready();
   ASSERT_FALSE(ready.has_value());
@@ -67,7 +67,7 @@ TEST_F(Executors, SaysWhyItDoesNotStart) {
 
 TEST_F(Executors, DeathAtTheStartIsAnInfrastructureErrorWithItsLastWords) {
   play("sys.exit('out of luck')\n");
-  auto executor = ExecutorProcess::start(3);
+  auto executor = ExecutorProcess::start({3, nullptr, {}});
   ASSERT_TRUE(executor.has_value());
   const auto ready = (*executor)->await_ready();
   ASSERT_FALSE(ready.has_value());
@@ -78,7 +78,7 @@ TEST_F(Executors, DeathAtTheStartIsAnInfrastructureErrorWithItsLastWords) {
 
 TEST_F(Executors, DeathAmidARequestIsNoticedAtOnce) {
   play(std::string(kReady) + "channel.recv(100000)\nos.kill(os.getpid(), 9)\n");
-  auto executor = ExecutorProcess::start(0);
+  auto executor = ExecutorProcess::start({0, nullptr, {}});
   ASSERT_TRUE(executor.has_value());
   const auto started = std::chrono::steady_clock::now();
   const auto reply = (*executor)->request({{"op", "x"}}, 60s);
@@ -90,11 +90,51 @@ TEST_F(Executors, DeathAmidARequestIsNoticedAtOnce) {
 
 TEST_F(Executors, SilenceEndsIt) {
   play(std::string(kReady) + "time.sleep(1000)\n");
-  auto executor = ExecutorProcess::start(0);
+  auto executor = ExecutorProcess::start({0, nullptr, {}});
   ASSERT_TRUE(executor.has_value());
   const auto reply = (*executor)->request({{"op", "x"}}, 300ms);
   ASSERT_FALSE(reply.has_value());
   EXPECT_NE(reply.error().message.find("no answer"), std::string::npos) << reply.error().message;
+}
+
+TEST_F(Executors, APlanIsAskedForAheadAndAnsweredBeforeTheFirstRequest) {
+  play(std::string(kReady) +
+       "plan = json.loads(channel.recv(100000))\n"
+       "channel.send(json.dumps({'ok': False, 'error': 'no such library'}).encode())\n"
+       "request = json.loads(channel.recv(100000))\n"
+       "channel.send(json.dumps({'ok': True, 'asked': [plan['op'], plan['baseline'], request['op']]}).encode())\n"
+       "channel.recv(100000)\n");
+  auto executor = ExecutorProcess::start({0, {{"kind", "gemm"}}, {}});
+  ASSERT_TRUE(executor.has_value());
+  const auto reply = (*executor)->request({{"op", "prepare"}}, 10s);
+  ASSERT_TRUE(reply.has_value()) << reply.error().message;
+  EXPECT_EQ(reply->at("asked").dump(), R"(["plan",{"kind":"gemm"},"prepare"])");
+}
+
+TEST_F(Executors, RunsUnderATool) {
+  const auto mark = folder_->path() / "mark";
+  play(std::string(kReady) + "channel.recv(100000)\n");
+  auto executor = ExecutorProcess::start(
+      {0, nullptr, {"/usr/bin/env", "-S", "/bin/sh -c 'echo under >" + mark.string() + "; exec \"$@\"' sh"}});
+  ASSERT_TRUE(executor.has_value());
+  ASSERT_TRUE((*executor)->await_ready().has_value());
+  (*executor)->finish(10s);
+  EXPECT_EQ(base::read_file(mark).value_or(""), "under\n");
+}
+
+TEST_F(Executors, ARetiredOneEndsWithoutAnybodyWaiting) {
+  play(std::string(kReady) + "time.sleep(60)\n");
+  const auto started = std::chrono::steady_clock::now();
+  {
+    Lane lane(0);
+    for (int i = 0; i < 12; ++i) {
+      auto taken = lane.take(false, nullptr);
+      ASSERT_TRUE(taken.has_value());
+      ASSERT_TRUE((*taken)->await_ready().has_value());
+      lane.retire(std::move(*taken));
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - started, 30s);
 }
 
 TEST_F(Executors, ALaneStartsTheNextAhead) {
@@ -105,12 +145,12 @@ TEST_F(Executors, ALaneStartsTheNextAhead) {
     return text ? text->size() : 0;
   };
   Lane lane(0);
-  auto first = lane.take(true);
+  auto first = lane.take(true, nullptr);
   ASSERT_TRUE(first.has_value());
   ASSERT_TRUE((*first)->await_ready().has_value());
   for (int i = 0; i < 500 && count() < 2; ++i) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(count(), 2u);
-  auto second = lane.take(false);
+  auto second = lane.take(false, nullptr);
   ASSERT_TRUE(second.has_value());
   ASSERT_TRUE((*second)->await_ready().has_value());
   EXPECT_EQ(count(), 2u);
@@ -119,7 +159,7 @@ TEST_F(Executors, ALaneStartsTheNextAhead) {
 TEST(Executor, WithoutADriverTheRealOneSaysSo) {
   if (has_gpu()) GTEST_SKIP() << "this machine has a GPU";
   if (!find_executor()) GTEST_SKIP() << find_executor().error().message;
-  auto executor = ExecutorProcess::start(0);
+  auto executor = ExecutorProcess::start({0, nullptr, {}});
   ASSERT_TRUE(executor.has_value());
   const auto ready = (*executor)->await_ready();
   ASSERT_FALSE(ready.has_value());

@@ -47,6 +47,45 @@ TEST(Compare, NumbersAreWhatTheyClaim) {
   EXPECT_EQ(result.verdict, Verdict::failed);
 }
 
+TEST(Compare, FewElementsMayMoveTheGainByChance) {
+  // A sample of 64 elements is what may be kept of one timed call.
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    std::vector<float> truth(64);
+    RandomTensor{Dtype::float32, Distribution::normal, seed, 0}.fill(0, truth.size(), truth.data());
+    auto output = Tensor::create("C", Dtype::bfloat16, {1, 64});
+    from_float(Dtype::bfloat16, truth.data(), 0, truth.size(), output->data());
+    const auto result = compare(*output, truth, kLimits);
+    ASSERT_EQ(result.verdict, Verdict::passed) << "seed " << seed << ": " << result.failures.front();
+    std::vector<float> scaled = truth;
+    for (float& value : scaled) value *= 1.01f;
+    from_float(Dtype::bfloat16, scaled.data(), 0, scaled.size(), output->data());
+    EXPECT_EQ(compare(*output, truth, kLimits).verdict, Verdict::failed) << "seed " << seed;
+  }
+}
+
+TEST(Compare, WholeCellsAreMeasuredLikeSingleElements) {
+  // One damaged element at a time sends its cell the slow way; all numbers of the others stay what they were.
+  auto [output, truth] = sound(96, 200);
+  const auto before = compare(output, truth, kLimits);
+  EXPECT_EQ(before.verdict, Verdict::passed);
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{199}, std::size_t{200 * 95 + 130}}) {
+    auto damaged = sound(96, 200).output;
+    damaged.as<std::uint16_t>()[at] = to_bfloat16(truth[at] + 3.0f);
+    const auto after = compare(damaged, truth, kLimits);
+    EXPECT_EQ(after.wrong, 1u);
+    ASSERT_TRUE(after.first_wrong);
+    EXPECT_EQ(after.first_wrong->row * 200 + after.first_wrong->column, static_cast<std::int64_t>(at));
+    EXPECT_EQ(after.wrong_cell_count, 1u);
+    EXPECT_EQ(after.known, before.known);
+    EXPECT_EQ(after.compat.bad_elements, 1u);
+    damaged.as<std::uint16_t>()[at] = 0x7fc0;
+    EXPECT_EQ(compare(damaged, truth, kLimits).nan, 1u);
+    damaged.as<std::uint16_t>()[at] = 0xffa5;  // poison
+    EXPECT_EQ(compare(damaged, truth, kLimits).unwritten, 1u);
+  }
+}
+
 TEST(Compare, UnknownElementsAreNotJudged) {
   auto [output, truth] = sound(256, 256);
   // Everything outside the known tile is wrong.

@@ -24,7 +24,12 @@ void add_serve(CLI::App& app, ExitCode& exit_code) {
       ->capture_default_str();
   command->add_option("--workers", options->workers, "Processes that judge on the emulator (default: one per 4 cores)")
       ->check(CLI::Range(1, 256));
-  command->add_option("--devices", options->devices, "GPUs, a worker for each: cuda:0,cuda:1")->delimiter(',');
+  command->add_option("--devices", options->devices, "GPUs: cuda:0,cuda:1")->delimiter(',');
+  command
+      ->add_option("--gpu-workers", options->gpu_workers,
+                   "Processes for each GPU: while one's kernels run, the others prepare and compare")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   command->add_option("--token-file", options->token_file,
                       "File whose first line clients must show as bearer token (default: $PTXBENCH_SERVICE_TOKEN, "
                       "else none)");

@@ -28,6 +28,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 constexpr double kBigMacs = 1e11;
 constexpr double kSmallMacs = 1e9;  ///< up to here a second run with other inputs costs nothing worth mentioning
 constexpr unsigned kDefaultSample = 4;
+constexpr std::size_t kMostCounted = 1024;
 constexpr problem::Distribution kDistributions[] = {problem::Distribution::normal, problem::Distribution::scaled,
                                                     problem::Distribution::spiky,  problem::Distribution::ties,
                                                     problem::Distribution::flat,   problem::Distribution::tiny};
@@ -125,6 +126,12 @@ class Evaluator::Judge {
       }
     }
   }
+
+  ~Judge() {
+    if (executor_ != nullptr) evaluator_.lanes_.lane(options_.gpu).put_back(std::move(executor_));
+  }
+  Judge(const Judge&) = delete;
+  Judge& operator=(const Judge&) = delete;
 
   Result<Evaluation> run(std::string_view source) {
     const auto started = Clock::now();
@@ -425,23 +432,42 @@ class Evaluator::Judge {
         out_.stage(StageName::performance).seconds += seconds_since(timing_started);
       }
       if (timed_well && options_.count_instructions && !out_.instructions && run.correctness == Status::passed) {
-        tell("counting instructions");
         const auto count_started = Clock::now();
-        Census census;
-        if (const auto counted = (*gpu)->count(artifact.cubin(), census); counted) {
-          Census::Demand demand;
-          demand.macs = problem::required_multiply_adds(problem, state.inputs);
-          demand.bytes = static_cast<double>(problem.tensor_bytes);
-          out_.instructions = census.evidence(demand);
-        } else {
-          set(out_.stage(StageName::instructions), Status::unknown, counted.error().message);
-        }
+        count_on_gpu(**gpu, planned, artifact, state);
         out_.stage(StageName::instructions).seconds += seconds_since(count_started);
       }
     }
     if (run.host_output.empty()) run.host_output = (*gpu)->host_output();
     out_.runs.push_back(std::move(run));
     return {};
+  }
+
+  /// Counts follow from the machine code and the sizes, so that an artifact is counted once.
+  void count_on_gpu(GpuRun& gpu, const Planned& planned, const candidate::Artifact& artifact,
+                    const WorkloadState& state) {
+    std::string key = artifact.id;
+    for (const problem::Axis& axis : planned.problem->definition.axes)
+      key += fmt::format(" {}={}", axis.name, planned.problem->axes.at(axis.name));
+    {
+      const std::lock_guard lock(evaluator_.counted_mutex_);
+      if (const auto known = evaluator_.counted_.find(key); known != evaluator_.counted_.end()) {
+        out_.instructions = known->second;
+        return;
+      }
+    }
+    tell("counting instructions");
+    Census census;
+    if (const auto counted = gpu.count(artifact.cubin(), census); !counted) {
+      set(out_.stage(StageName::instructions), Status::unknown, counted.error().message);
+      return;
+    }
+    Census::Demand demand;
+    demand.macs = problem::required_multiply_adds(*planned.problem, state.inputs);
+    demand.bytes = static_cast<double>(planned.problem->tensor_bytes);
+    out_.instructions = census.evidence(demand);
+    const std::lock_guard lock(evaluator_.counted_mutex_);
+    if (evaluator_.counted_.size() >= kMostCounted) evaluator_.counted_.clear();
+    evaluator_.counted_.emplace(key, *out_.instructions);
   }
 
   /// One call under each tool.

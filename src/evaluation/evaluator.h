@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -49,7 +51,7 @@ struct EvaluateOptions {
   int gpu = 0;                     ///< ordinal
   bool more_to_come = false;       ///< other evaluations on that GPU follow: the next executor is started ahead
   bool timing = true;              ///< on a GPU
-  bool count_instructions = true;  ///< on a GPU, where the emulator has not: half a second
+  bool count_instructions = true;  ///< on a GPU, where the emulator has not: half a second, once for an artifact
   gpu::StopRule stop;              ///< of timed calls
   /// On a GPU: one more run per workload under each of these tools (gpu/sanitizer.h).
   std::vector<std::string> sanitizer_tools;
@@ -95,6 +97,8 @@ class Evaluator {
   WorkloadCache cache_;
   std::mutex device_;
   gpu::Lanes lanes_;
+  std::mutex counted_mutex_;
+  std::map<std::string, InstructionEvidence> counted_;  ///< on GPUs, by artifact and axes
 };
 
 }  // namespace ptxbench::evaluation

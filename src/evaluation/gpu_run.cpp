@@ -165,7 +165,10 @@ Result<std::unique_ptr<GpuRun>> GpuRun::start(const Candidate& candidate, const 
 GpuRun::~GpuRun() {
   stop_runner_.request_stop();
   if (runner_.joinable()) runner_.join();
-  if (options_.lane != nullptr) options_.lane->retire(std::move(executor_));
+  if (options_.lane == nullptr) return;
+  // An executor that owes an answer may still write there.
+  if (orderly_ && bulk_ != nullptr) options_.lane->return_memory(std::move(bulk_));
+  options_.lane->retire(std::move(executor_));
 }
 
 std::chrono::milliseconds GpuRun::patience() const {
@@ -177,7 +180,7 @@ void GpuRun::spent(const char* step, Clock::time_point since) {
 }
 
 Result<Json> GpuRun::in_turn(const Json& request) {
-  std::unique_lock<std::mutex> turn;
+  std::unique_lock<gpu::Turn> turn;
   const auto asked = Clock::now();
   if (options_.lane != nullptr) turn = std::unique_lock(options_.lane->turn());
   spent("waiting for a turn", asked);
@@ -185,6 +188,7 @@ Result<Json> GpuRun::in_turn(const Json& request) {
   // Of several calls each may take as long as one.
   const auto calls = std::max<std::size_t>(1, request.value("seeds", Json::array()).size());
   auto reply = executor_->request(request, patience() * static_cast<int>(calls));
+  orderly_ = orderly_ && reply.has_value();
   spent(request.at("op").get_ref<const std::string&>().c_str(), started);
   return reply;
 }
@@ -235,10 +239,17 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
   download_ = upload_bytes;
   sets_ = std::clamp<std::size_t>(kMaxSetBytes / std::max<std::uint64_t>(1, set_bytes), 2, kMostSets);
 
-  auto bulk = cuda_shim::SharedMemory::create(upload_bytes + std::max(kLeastDownload, output_bytes));
-  if (!bulk) return tl::unexpected<Error>(bulk.error());
-  if (auto mapped = bulk->map(); !mapped) return mapped;
-  bulk_ = std::make_unique<cuda_shim::SharedMemory>(std::move(*bulk));
+  const std::uint64_t bulk_bytes = upload_bytes + std::max(kLeastDownload, output_bytes);
+  if (options_.lane != nullptr) {
+    auto bulk = options_.lane->take_memory(bulk_bytes);
+    if (!bulk) return tl::unexpected<Error>(bulk.error());
+    bulk_ = std::move(*bulk);
+  } else {
+    auto bulk = cuda_shim::SharedMemory::create(bulk_bytes);
+    if (!bulk) return tl::unexpected<Error>(bulk.error());
+    if (auto mapped = bulk->map(); !mapped) return mapped;
+    bulk_ = std::make_unique<cuda_shim::SharedMemory>(std::move(*bulk));
+  }
   for (const auto& [tensor, offset] : uploads) {
     if (tensor->bytes() > 0) std::memcpy(bulk_->view().data() + offset, tensor->data(), tensor->bytes());
   }
@@ -266,6 +277,7 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
   const auto started = Clock::now();
   auto reply = executor_->request(request, std::chrono::seconds(120), {ours.get(), bulk_->fd()});
   spent("prepare", started);
+  orderly_ = reply.has_value();
   if (!reply) return tl::unexpected<Error>(reply.error());
   const Json steps = reply->value("seconds", Json::object());
   for (const auto& [step, took] : steps.items()) seconds_["prepare: " + step] = took;
@@ -388,13 +400,13 @@ Result<DeviceObservation> GpuRun::call() {
   // Beside other evaluations' kernels: it takes a hundredth of the memory's bandwidth.
   const auto started = Clock::now();
   auto downloaded = executor_->request({{"op", "download"}, {"set", 0}, {"to", download_}}, patience());
+  orderly_ = orderly_ && downloaded.has_value();
   if (!downloaded) return tl::unexpected<Error>(downloaded.error());
   std::uint64_t at = download_;
   for (std::size_t i = 0; i < problem_.output_shapes.size(); ++i) {
     const problem::TensorSpec& spec = problem_.definition.outputs[i];
-    auto tensor = problem::Tensor::create(spec.name, spec.dtype, problem_.output_shapes[i]);
+    auto tensor = problem::Tensor::borrow(spec.name, spec.dtype, problem_.output_shapes[i], bulk_->view().subspan(at));
     if (!tensor) return tl::unexpected<Error>(tensor.error());
-    if (tensor->bytes() > 0) std::memcpy(tensor->data(), bulk_->view().data() + at, tensor->bytes());
     at += round_up(tensor->bytes());
     observation.outputs.push_back(std::move(*tensor));
   }

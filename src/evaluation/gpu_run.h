@@ -43,7 +43,8 @@ class GpuRun {
   GpuRun(const GpuRun&) = delete;
   GpuRun& operator=(const GpuRun&) = delete;
 
-  /// One call with the state's inputs, as run_on_device() makes one on the emulator.
+  /// One call with the state's inputs, as run_on_device() makes one on the emulator. The outputs are valid until the
+  /// next request.
   Result<DeviceObservation> call();
   /// Timed calls, after call() has gone well. A failure of the candidate in one of them is in `failure`.
   struct Timed {
@@ -89,6 +90,7 @@ class GpuRun {
   GpuRunOptions options_;
   std::unique_ptr<gpu::ExecutorProcess> executor_;
   std::unique_ptr<cuda_shim::SharedMemory> bulk_;
+  bool orderly_ = true;         ///< every request was answered
   std::uint64_t download_ = 0;  ///< where outputs go in the bulk memory
   std::size_t sets_ = 1;
   bool fresh_ = true;

@@ -85,6 +85,7 @@ Result<void> Executor::start(Clock::time_point began) {
   auto flush = memory_->allocate(flush_bytes_, "", true);
   if (!flush) return tl::unexpected<Error>(flush.error());
   flush_ = *flush;
+  if (auto filled = kernels_.fill_words(flush_, 0, flush_bytes_ / 8); !filled) return filled;
   auto stamps = memory_->allocate(kStamps * 2 * sizeof(std::uint64_t), "", true);
   if (!stamps) return tl::unexpected<Error>(stamps.error());
   stamps_ = *stamps;

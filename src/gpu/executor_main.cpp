@@ -17,6 +17,9 @@ int main(int argc, char** argv) {
     std::fputs("ptxbench-executor: started by ptxbench, not by hand: DEVICE CHANNEL_FD\n", stderr);
     return 2;
   }
+  // There is one stream. The driver makes a context with one queue to the GPU in half the time, and those of several
+  // processes one after another.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   ptxbench::cuda_shim::protect_this_process();
   gpu::Channel channel{ptxbench::cuda_shim::OwnedFd(std::atoi(argv[2]))};

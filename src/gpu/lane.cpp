@@ -1,7 +1,15 @@
 #include "gpu/lane.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+
+#include "base/files.h"
 
 namespace ptxbench::gpu {
 
@@ -9,34 +17,96 @@ namespace {
 
 /// Each holds its memory until it is gone.
 constexpr std::size_t kMostEnding = 8;
+constexpr std::size_t kMostAhead = 4;
+constexpr std::size_t kMostMemory = 8;
 
 }  // namespace
 
+Turn::Turn(int device) {
+  const auto folder = base::cache_dir("locks");
+  if (!folder) return;
+  fd_ = ::open((*folder / fmt::format("gpu-{}", device)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
+Turn::~Turn() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Turn::lock() {
+  mutex_.lock();
+  while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+void Turn::unlock() {
+  if (fd_ >= 0) ::flock(fd_, LOCK_UN);
+  mutex_.unlock();
+}
+
 Result<std::unique_ptr<ExecutorProcess>> Lane::take(bool ahead, const base::Json& baseline) {
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<ExecutorProcess> taken = std::move(next_);
-  if (taken == nullptr) {
+  std::unique_ptr<ExecutorProcess> taken;
+  if (!ahead_.empty()) {
+    taken = std::move(ahead_.front());
+    ahead_.pop_front();
+  } else {
     auto started = ExecutorProcess::start({device_, baseline, {}});
     if (!started) return started;
     taken = std::move(*started);
   }
-  if (ahead) {
-    // One that does not start is the next evaluation's trouble, which will say so.
+  ++serving_;
+  while (ahead && ahead_.size() < std::min(serving_, kMostAhead)) {
     auto started = ExecutorProcess::start({device_, baseline, {}});
-    if (started) next_ = std::move(*started);
+    // One that does not start is the next evaluation's trouble, which will say so.
+    if (!started) break;
+    ahead_.push_back(std::move(*started));
   }
   return taken;
+}
+
+void Lane::put_back(std::unique_ptr<ExecutorProcess> executor) {
+  if (executor == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  --serving_;
+  ahead_.push_front(std::move(executor));
 }
 
 void Lane::retire(std::unique_ptr<ExecutorProcess> executor) {
   if (executor == nullptr) return;
   executor->kill();
   const std::lock_guard lock(mutex_);
+  --serving_;
   std::erase_if(ending_, [](std::future<void>& one) {
     return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   });
   if (ending_.size() >= kMostEnding) ending_.erase(ending_.begin());  // waits for it
   ending_.push_back(std::async(std::launch::async, [ended = std::move(executor)]() mutable { ended.reset(); }));
+}
+
+Result<std::unique_ptr<cuda_shim::SharedMemory>> Lane::take_memory(std::uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto best = memory_.end();
+    for (auto one = memory_.begin(); one != memory_.end(); ++one) {
+      const bool fits = (*one)->bytes() >= bytes && (*one)->bytes() / 2 <= bytes;
+      if (fits && (best == memory_.end() || (*one)->bytes() < (*best)->bytes())) best = one;
+    }
+    if (best != memory_.end()) {
+      auto found = std::move(*best);
+      memory_.erase(best);
+      return found;
+    }
+  }
+  auto made = cuda_shim::SharedMemory::create(bytes);
+  if (!made) return tl::unexpected<Error>(made.error());
+  if (auto mapped = made->map(); !mapped) return tl::unexpected<Error>(mapped.error());
+  return std::make_unique<cuda_shim::SharedMemory>(std::move(*made));
+}
+
+void Lane::return_memory(std::unique_ptr<cuda_shim::SharedMemory> memory) {
+  const std::lock_guard lock(mutex_);
+  if (memory_.size() >= kMostMemory) memory_.erase(memory_.begin());
+  memory_.push_back(std::move(memory));
 }
 
 Lane& Lanes::lane(int device) {

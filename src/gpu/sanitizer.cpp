@@ -14,6 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kTools{"memcheck", "racecheck", "initcheck", "synccheck"};
 constexpr std::string_view kMark = "=========";
 constexpr std::size_t kMostRecords = 100;
+constexpr std::size_t kLongestLine = 4096;
 
 /// The line without the tool's mark: nothing for lines of other programs. `indented` tells details from messages.
 std::optional<std::string_view> content_of(std::string_view line, bool& indented) {
@@ -41,7 +42,8 @@ std::uint64_t number_before(std::string_view text, std::string_view word) {
 
 /// "KERNEL+0x1f0 in FILE:LINE" within a line.
 void find_place(std::string_view line, SanitizerRecord& record) {
-  if (!record.kernel.empty()) return;
+  // Matching takes stack in proportion to the line.
+  if (!record.kernel.empty() || line.size() > kLongestLine) return;
   static const std::regex kPlace(R"((?:^|\s)at (?:0x[0-9a-f]+ in )?(.+?)\+0x[0-9a-f]+(?: in (\S+?):([0-9]+))?)");
   std::match_results<std::string_view::const_iterator> found;
   if (!std::regex_search(line.begin(), line.end(), found, kPlace)) return;
@@ -112,7 +114,8 @@ Result<SanitizerReport> parse_sanitizer_report(std::string_view tool, std::strin
       continue;
     }
     if (line->starts_with("COMPUTE-SANITIZER") || line->starts_with("Target application") ||
-        line->starts_with("LEAK SUMMARY") || line->starts_with("ERROR SUMMARY")) {
+        line->starts_with("LEAK SUMMARY") || line->starts_with("Saved host backtrace") ||
+        line->starts_with("Host Frame:")) {
       continue;
     }
     if (!indented) {

@@ -63,7 +63,7 @@ AttentionDescales attention_descales(const Tensor& q, const Tensor& k, const Ten
 Limits fp8_attention_limits() {
   // Rounding O costs 0.026 of a row, rounding the weights as much again, and more where few of them count. Where scores
   // take few values, as with near-tie inputs, the roundings of the weights move all of O by up to a hundredth.
-  Limits limits{0.065, 0.07, 0.105, 0.25, 0.015, false};
+  Limits limits{0.065, 0.07, 0.105, 0.25, 0.015};
   limits.roundings = 2;
   return limits;
 }
@@ -74,7 +74,6 @@ Limits fp8_log_sum_limits() {
   limits.absolute_max = 0.03;
   limits.absolute_share = 0.003;
   limits.absolute_rms = 0.0035;
-  limits.calibrated = false;
   return limits;
 }
 

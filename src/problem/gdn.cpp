@@ -150,8 +150,6 @@ std::optional<Limits> limits_of(const Definition& definition, std::size_t output
   } else if (dtype == Dtype::float32) {
     limits = Limits{1e-5, 1e-5, 2e-5, 1e-4, 1e-5};
   }
-  // Confirmed by the CPU's models of kernels alone.
-  if (limits) limits->calibrated = false;
   return limits;
 }
 

@@ -62,8 +62,8 @@ const Operation kMla{
     [](const TruthRequest& request) { return request_truth(request, *mla_roles(request.problem.definition)); },
     [](const Definition& definition, std::size_t output) {
       auto limits = request_limits(definition, *mla_roles(definition), output);
-      // Confirmed by the CPU's model of a kernel alone.
-      if (limits) limits->calibrated = false;
+      // Large terms that cancel leave a careful kernel's element off by up to 0.036 of its row.
+      if (limits && !limits->absolute_max) limits->element = 0.05;
       return limits;
     },
     [](const Problem& problem) { return request_multiply_adds(problem, *mla_roles(problem.definition)); },

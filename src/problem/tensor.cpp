@@ -51,17 +51,28 @@ Result<Buffer> Buffer::create(std::uint64_t bytes) {
   return buffer;
 }
 
+Buffer Buffer::borrow(std::byte* data, std::uint64_t bytes) {
+  Buffer buffer;
+  buffer.data_ = data;
+  buffer.size_ = bytes;
+  buffer.borrowed_ = true;
+  return buffer;
+}
+
 Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      borrowed_(std::exchange(other.borrowed_, false)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(borrowed_, other.borrowed_);
   return *this;
 }
 
 Buffer::~Buffer() {
-  if (data_ == nullptr) return;
+  if (data_ == nullptr || borrowed_) return;
   if (size_ >= kMapFrom) {
     munmap(data_, size_);
   } else {
@@ -69,10 +80,12 @@ Buffer::~Buffer() {
   }
 }
 
-Result<Tensor> Tensor::create(std::string name, Dtype dtype, Shape shape) {
+namespace {
+
+Result<Tensor> make_tensor(std::string name, Dtype dtype, Shape shape, auto make_storage) {
   const auto count = element_count(shape);
   if (!count) return input_error("{}: {}", name, count.error().message);
-  auto storage = Buffer::create(bytes_of(dtype, *count));
+  Result<Buffer> storage = make_storage(bytes_of(dtype, *count));
   if (!storage) return infrastructure_error("{}: {}", name, storage.error().message);
   Tensor tensor;
   tensor.name = std::move(name);
@@ -81,6 +94,20 @@ Result<Tensor> Tensor::create(std::string name, Dtype dtype, Shape shape) {
   tensor.count = *count;
   tensor.storage = std::move(*storage);
   return tensor;
+}
+
+}  // namespace
+
+Result<Tensor> Tensor::create(std::string name, Dtype dtype, Shape shape) {
+  return make_tensor(std::move(name), dtype, std::move(shape), Buffer::create);
+}
+
+Result<Tensor> Tensor::borrow(std::string name, Dtype dtype, Shape shape, std::span<std::byte> memory) {
+  return make_tensor(std::move(name), dtype, std::move(shape), [&](std::uint64_t bytes) -> Result<Buffer> {
+    if (memory.size() < bytes || reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment != 0)
+      return infrastructure_error("{} of memory for {}", base::format_bytes(memory.size()), base::format_bytes(bytes));
+    return Buffer::borrow(memory.data(), bytes);
+  });
 }
 
 }  // namespace ptxbench::problem

@@ -26,6 +26,8 @@ class Buffer {
   Buffer() = default;
   /// Out of memory is an infrastructure error.
   static Result<Buffer> create(std::uint64_t bytes);
+  /// Memory of somebody else's, who keeps it longer than this.
+  static Buffer borrow(std::byte* data, std::uint64_t bytes);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   Buffer(const Buffer&) = delete;
@@ -39,6 +41,7 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
+  bool borrowed_ = false;
 };
 
 /// A dense host tensor.
@@ -50,6 +53,8 @@ struct Tensor {
   Buffer storage;
 
   static Result<Tensor> create(std::string name, Dtype dtype, Shape shape);
+  /// In memory of somebody else's, which must be large enough, aligned to 64 bytes and live longer.
+  static Result<Tensor> borrow(std::string name, Dtype dtype, Shape shape, std::span<std::byte> memory);
 
   std::uint64_t bytes() const { return bytes_of(dtype, count); }
   void* data() { return storage.data(); }

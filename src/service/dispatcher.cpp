@@ -477,7 +477,16 @@ std::vector<Dispatcher::Health> Dispatcher::health() const {
   const std::lock_guard lock(mutex_);
   std::vector<Health> out;
   out.reserve(slots_.size());
-  for (const auto& slot : slots_) out.push_back({slot->lane.device, slot->healthy});
+  for (const auto& slot : slots_) {
+    // A device with several workers is there as long as one of them is.
+    const auto known =
+        std::find_if(out.begin(), out.end(), [&](const Health& one) { return one.device == slot->lane.device; });
+    if (known == out.end()) {
+      out.push_back({slot->lane.device, slot->healthy});
+    } else {
+      known->healthy = known->healthy || slot->healthy;
+    }
+  }
   return out;
 }
 

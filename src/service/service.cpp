@@ -42,12 +42,14 @@ Result<std::string> read_token(const ServiceOptions& options) {
   return token;
 }
 
-/// CPU workers share the cores; a GPU needs one that prepares for it.
+/// CPU workers share the cores; those of a GPU take turns with it.
 Result<std::vector<WorkerLane>> make_lanes(const ServiceOptions& options) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const unsigned workers =
       options.workers != 0 ? options.workers : std::clamp(cores / kCoresPerWorker, 1U, kMostWorkers);
   if (workers > kMostWorkers) return input_error("--workers {}: at most {}", workers, kMostWorkers);
+  if (options.gpu_workers == 0 || options.gpu_workers > kMostWorkers)
+    return input_error("--gpu-workers {}: between 1 and {}", options.gpu_workers, kMostWorkers);
   std::vector<WorkerLane> lanes;
   for (unsigned i = 0; i < workers; ++i) {
     lanes.push_back({Lane::cpu, "emulator", fmt::format("emulator:{}", i), std::max(1U, cores / workers)});
@@ -57,7 +59,7 @@ Result<std::vector<WorkerLane>> make_lanes(const ServiceOptions& options) {
     if (!is_device) return input_error("--devices {}: a list such as cuda:0,cuda:1", device);
     const bool twice = std::any_of(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane.device == device; });
     if (twice) return input_error("--devices: {} is there twice", device);
-    lanes.push_back({Lane::gpu, "gpu", device, 0});
+    lanes.insert(lanes.end(), options.gpu_workers, {Lane::gpu, "gpu", device, 0});
   }
   return lanes;
 }

@@ -15,7 +15,8 @@ struct ServiceOptions {
   std::string host = "127.0.0.1";
   int port = 8000;                   ///< 0: any free one
   unsigned workers = 0;              ///< of the emulator; 0: by the machine
-  std::vector<std::string> devices;  ///< "cuda:0": a worker for each
+  std::vector<std::string> devices;  ///< "cuda:0"
+  unsigned gpu_workers = 3;          ///< for each GPU: while one's kernels run, the others prepare and compare
   std::filesystem::path token_file;  ///< its first line is the token; else $PTXBENCH_SERVICE_TOKEN; else none
   std::filesystem::path state_dir;   ///< of the tasks; empty: default_state_dir()
   std::size_t max_queue = 1024;      ///< units that may wait

@@ -88,6 +88,27 @@ def attention(q, k, v, scale, causal, requests, tile, sums_rounded=False, splits
     return {"output": output.bfloat16(), "lse": lse}
 
 
+# --- products in e4m3 with factors
+
+FP8_GEMM = {
+    "blocks left to the tensor core": {"promoted": False},
+    "blocks promoted": {"promoted": True},
+}
+
+
+def fp8_gemm(t, dtype, promoted):
+    """Every 128 elements of K have a factor for each row of A, and for each row, or 128 rows, of B."""
+    sf_b = t["SF_B"]
+    if sf_b.shape[0] != t["B"].shape[0]:
+        sf_b = sf_b.repeat_interleave(128, dim=0)[:t["B"].shape[0]]
+    total = torch.zeros(t["A"].shape[0], t["B"].shape[0], device=t["A"].device)
+    for block in range(t["SF_A"].shape[1]):
+        of_k = slice(128 * block, 128 * (block + 1))
+        product = multiply_fp8(t["A"][:, of_k], t["B"][:, of_k], promoted)
+        total += product * t["SF_A"][:, block, None] * sf_b[None, :, block]
+    return {"D": total.to(dtype)}
+
+
 # --- attention in e4m3
 
 FP8_ATTENTION = {

@@ -7,10 +7,10 @@ operation (careful_kernels.py).
   nvcc -std=c++20 -O3 -shared -Xcompiler -fPIC -gencode arch=compute_90,code=sm_90 -I src src/gpu/truth.cu -o libtruth.so
   compare_truth.py PTXBENCH libtruth.so OUT [--full] [--only BEGINNING[,BEGINNING...]]
 
-To calibrate the limits of latent attention, the gated delta rule and FP8 attention, in one call, with the margins at the
+To calibrate the limits of latent attention, the gated delta rule and the FP8 problems, in one call, with the margins at the
 end of what it prints:
 
-  compare_truth.py PTXBENCH libtruth.so OUT --only mla,gdn,mha_fp8
+  compare_truth.py PTXBENCH libtruth.so OUT --only mla,gdn,mha_fp8,fp8
 
 With - for the library it needs no GPU: PyTorch computes on the CPU, and neither the GPU's truth nor libraries take part.
 
@@ -289,6 +289,9 @@ def careful(name, t):
         parts, scale, found = operands(t), t["sm_scale"].float().item(), list(requests(t))
         return {what: careful_kernels.attention(*parts, scale, "causal" in name, found, **how)
                 for what, how in careful_kernels.ATTENTION.items()}
+    if name.startswith("fp8_gemm"):
+        dtype = torch.bfloat16 if "1d2d" in name else torch.float32
+        return {what: careful_kernels.fp8_gemm(t, dtype, **how) for what, how in careful_kernels.FP8_GEMM.items()}
     if name.startswith("mha_fp8"):
         return {what: careful_kernels.fp8_attention(t, name.endswith("_causal"), **how)
                 for what, how in careful_kernels.FP8_ATTENTION.items()}

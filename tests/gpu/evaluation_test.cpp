@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "evaluation/evaluator.h"
 #include "evaluator_fixture.h"
 #include "gpu/executor_process.h"
@@ -19,6 +20,9 @@ class OnGpu : public testing::Test {
     out.backend = EvaluateOptions::Backend::gpu;
     out.timing = false;
     return out;
+  }
+  static std::string gpu_candidate_source(const char* name) {
+    return base::read_file(std::filesystem::path("tests/gpu/candidates") / name).value();
   }
   static const FamilyCount* family(const Evaluation& evaluation, std::string_view name) {
     if (!evaluation.instructions) return nullptr;
@@ -79,6 +83,47 @@ TEST_F(OnGpu, AnEndlessKernelIsEnded) {
   EXPECT_NE(find(bad, "sync.timeout"), nullptr) << dump(bad);
   const Evaluation good = evaluate(example_source("gemm_simt.cu"), small_problem(64), options());
   EXPECT_EQ(good.verdict, Status::passed) << dump(good);
+}
+
+TEST_F(OnGpu, HabitsOfHostCodeAreBorne) {
+  EvaluateOptions timed = options();
+  timed.timing = true;
+  timed.count_instructions = false;
+  timed.stop = gpu::StopRule::exactly(24);
+  for (const int habit : {1, 2, 3, 4, 5}) {
+    const Evaluation got = evaluate(gpu_candidate_source("call_habits.cu"), small_problem(habit), timed);
+    EXPECT_EQ(got.verdict, Status::passed) << habit << dump(got);
+    ASSERT_EQ(got.performance.size(), 1u) << habit << dump(got);
+    EXPECT_EQ(got.performance[0].times.candidate.count, 24u);
+    EXPECT_GE(got.performance[0].verified_calls, 6u);
+    // Only a host that wants a result has its own time in a measurement.
+    EXPECT_EQ(got.performance[0].times.interrupted > 0, habit == 3 || habit == 4) << habit;
+    if (habit != 5) continue;
+    const std::string& printed = got.runs.at(0).host_output;
+    EXPECT_EQ(printed.rfind("a call\n"), printed.size() - 7) << printed;
+    EXPECT_GE(printed.size(), 7u * 29) << "the call that is compared, four that warm up, 24 that count";
+  }
+}
+
+TEST_F(OnGpu, SanitizersFindWhatIsThereAndNothingElse) {
+  const std::string source = gpu_candidate_source("sanitizer_faults.cu");
+  const std::vector<std::string> tools = {"memcheck", "racecheck", "initcheck", "synccheck"};
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    EvaluateOptions watched = options();
+    watched.count_instructions = false;
+    watched.sanitizer_tools = {tools[i]};
+    const Evaluation faulty = evaluate(source, small_problem(static_cast<std::int64_t>(i) + 1), watched);
+    EXPECT_EQ(faulty.verdict, Status::failed) << tools[i] << dump(faulty);
+    const Finding* finding = find(faulty, "sanitizer." + tools[i]);
+    ASSERT_NE(finding, nullptr) << tools[i] << dump(faulty);
+    EXPECT_EQ(finding->place.file, "kernel.cu") << tools[i];
+    EXPECT_GT(finding->place.line, 0u) << tools[i];
+    ASSERT_EQ(faulty.sanitizer.size(), 1u);
+    EXPECT_GT(faulty.sanitizer[0].errors, 0u);
+    const Evaluation sound = evaluate(source, small_problem(5), watched);
+    EXPECT_EQ(sound.verdict, Status::passed) << tools[i] << dump(sound);
+    EXPECT_EQ(sound.sanitizer.at(0).errors, 0u);
+  }
 }
 
 TEST_F(OnGpu, AGpuThatIsNotThereIsAnInfrastructureError) {

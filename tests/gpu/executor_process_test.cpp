@@ -154,6 +154,53 @@ TEST_F(Executors, ALaneStartsTheNextAhead) {
   ASSERT_TRUE(second.has_value());
   ASSERT_TRUE((*second)->await_ready().has_value());
   EXPECT_EQ(count(), 2u);
+  // One that has seen no candidate serves the next.
+  lane.put_back(std::move(*second));
+  auto third = lane.take(false, nullptr);
+  ASSERT_TRUE(third.has_value());
+  ASSERT_TRUE((*third)->await_ready().has_value());
+  EXPECT_EQ(count(), 2u);
+}
+
+TEST(GpuLane, MemoryThatFitsIsUsedAgain) {
+  Lane lane(0);
+  auto first = lane.take_memory(1 << 20);
+  ASSERT_TRUE(first.has_value());
+  const auto* where = (*first)->view().data();
+  (*first)->view()[5] = std::byte{1};
+  lane.return_memory(std::move(*first));
+  auto larger = lane.take_memory(3 << 20);
+  ASSERT_TRUE(larger.has_value());
+  EXPECT_NE((*larger)->view().data(), where);
+  auto small = lane.take_memory(1 << 10);  // not what is a thousand times too big
+  ASSERT_TRUE(small.has_value());
+  EXPECT_NE((*small)->view().data(), where);
+  auto again = lane.take_memory((1 << 20) - 100);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ((*again)->view().data(), where);
+}
+
+TEST(GpuTurn, IsOneForAllProcesses) {
+  auto folder = base::TempDir::create("turn-test");
+  ASSERT_TRUE(folder.has_value());
+  ::setenv("PTXBENCH_CACHE", folder->path().c_str(), 1);
+  Turn mine(0), theirs(0), another(1);
+  ::unsetenv("PTXBENCH_CACHE");
+  ASSERT_TRUE(mine.is_shared());
+  // Two descriptors of one file stand for two processes: the lock belongs to the open file.
+  const std::unique_lock held(mine);
+  const std::unique_lock elsewhere(another);
+  std::atomic<bool> got = false;
+  std::jthread waits([&] {
+    const std::unique_lock waiting(theirs);
+    got = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(got);
+  mine.unlock();
+  waits.join();
+  EXPECT_TRUE(got);
+  mine.lock();
 }
 
 TEST(Executor, WithoutADriverTheRealOneSaysSo) {

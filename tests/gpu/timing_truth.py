@@ -3,6 +3,8 @@
 
   timing_truth.py PTXBENCH [--quick] > result.json
 
+With the folder of PyTorch's own cuDNN first in LD_LIBRARY_PATH both sides use the same release of it.
+
 Three comparisons, each printed with its ratio:
   spin       kernels that end after a known time by the GPU's own clock, against what `eval` measures
   copy       a device-to-device copy of known size inside a candidate, against the same copy timed by PyTorch
@@ -72,16 +74,19 @@ def torch_times():
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    flush = torch.zeros(256 << 20, dtype=torch.int8, device="cuda")
+    clean = torch.zeros(32 << 20, dtype=torch.int32, device="cuda")
 
     def median_ms(call, count=60):
         for _ in range(8):
             call()
         times = []
         for _ in range(count):
-            flush.zero_()
             # Hides the time that the host takes.
             torch.cuda._sleep(1_000_000)
+            # Nothing of the inputs in the cache, and nothing that has to be written back.
+            flush.zero_()
+            clean.max()
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
             call()

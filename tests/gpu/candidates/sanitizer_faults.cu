@@ -1,6 +1,6 @@
 // Right results, and a fault beside them for each tool of compute-sanitizer. The number of rows chooses it:
 // 1: a write to address 0 (memcheck); 2: two warps write one word of shared memory (racecheck); 3: a read of memory that
-// nobody has written (initcheck); 4: half a warp at a barrier (synccheck); 5: none.
+// nobody has written (initcheck); 4: half a warp at a barrier of all (synccheck); 5: none.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 #include <tvm/ffi/extra/c_env_api.h>
@@ -27,12 +27,8 @@ __global__ void races(int* out) {
 __global__ void reads_nothing(const int* in, int* out) { out[threadIdx.x] = in[threadIdx.x]; }
 
 __global__ void half_waits(int* out) {
-  if (threadIdx.x < 16) {
-    asm volatile("barrier.sync 1, 32;" ::: "memory");
-  } else {
-    out[threadIdx.x] = 1;
-    asm volatile("barrier.sync 1, 32;" ::: "memory");
-  }
+  if (threadIdx.x < 16) __syncthreads();
+  out[threadIdx.x] = 1;
 }
 
 void run(tvm::ffi::TensorView a, tvm::ffi::TensorView b, tvm::ffi::TensorView c) {

@@ -103,7 +103,8 @@ Result<FlashInferModule> FlashInferModule::load(const FlashInferFolder& folder, 
   find(ffi, out.move_error_, abi::kMoveErrorSymbol);
   find(ffi, out.release_, abi::kReleaseSymbol);
   if (missing != nullptr) return infrastructure_error("{} has no {}", runtime.string(), missing);
-  void* file = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Lazily, as FlashInfer does: its host code names kernels that are not built because nothing chooses them.
+  void* file = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (file == nullptr) return infrastructure_error("FlashInfer cannot be loaded: {}", ::dlerror());
   for (const char* function : functions) {
     out.function_names_.emplace_back(function);

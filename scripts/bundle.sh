@@ -62,6 +62,11 @@ if [ -d .deps/tvm_ffi ]; then
   mkdir -p "$dest/.deps"
   cp -r .deps/tvm_ffi "$dest/.deps/"
 fi
+# FlashInfer's modules, if scripts/build_flashinfer.sh has built them: baselines of grouped-query attention.
+if [ -d .deps/flashinfer ]; then
+  mkdir -p "$dest/.deps"
+  cp -r .deps/flashinfer "$dest/.deps/"
+fi
 cat >"$dest/run_tests.sh" <<'RUN'
 #!/usr/bin/env bash
 # Runs the bundled test programs; the last line is the total. Arguments go to each (such as --gtest_filter=...).

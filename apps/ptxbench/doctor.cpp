@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "base/toolkit.h"
 #include "commands.h"
+#include "gpu/flashinfer_module.h"
 
 namespace ptxbench::app {
 namespace {
@@ -205,6 +206,19 @@ std::vector<Check> check_gpu() {
   return {driver, gpu};
 }
 
+Check check_flashinfer() {
+  Check check{.name = "FlashInfer",
+              .required = false,
+              .detail = "only the baseline of grouped-query attention on a GPU",
+              .remedy = "none needed for emulation; scripts/build_flashinfer.sh builds it"};
+  const auto folder = gpu::find_flashinfer();
+  check.found = folder.has_value();
+  if (!folder) return check;
+  check.version = folder->version;
+  check.path = folder->path.string();
+  return check;
+}
+
 std::vector<Check> run_checks() {
   const auto toolkit = base::find_cuda_toolkit();
   std::vector<Check> checks;
@@ -220,6 +234,7 @@ std::vector<Check> run_checks() {
   checks.push_back(check_cuda_tool("nvdisasm", false, toolkit, "shows machine code", kSetup));
   checks.push_back(check_cuda_tool("compute-sanitizer", false, toolkit, "only for real-GPU runs",
                                    "none needed for emulation; it comes with a full CUDA 13.0 toolkit"));
+  checks.push_back(check_flashinfer());
   for (Check& check : check_gpu()) checks.push_back(std::move(check));
   return checks;
 }

@@ -16,6 +16,7 @@
 #include "problem/attention.h"
 #include "problem/comparison.h"
 #include "problem/gemm.h"
+#include "problem/gqa.h"
 #include "problem/reference.h"
 
 namespace ptxbench::evaluation {
@@ -84,6 +85,44 @@ Json attention_baseline(const problem::Problem& problem, const problem::Attentio
               {"dv", roles.dv}};
 }
 
+Json gqa_baseline(const problem::Problem& problem, const problem::RequestRoles& roles,
+                  const std::vector<problem::Tensor>& inputs) {
+  const problem::TensorSpec &q = problem.definition.inputs[roles.q], &k = problem.definition.inputs[roles.k],
+                            &v = problem.definition.inputs[roles.v], &o = problem.definition.outputs[roles.output];
+  if (inputs.empty() || q.dtype != k.dtype || q.dtype != v.dtype || q.dtype != o.dtype) return nullptr;
+  const problem::Shape &queries = problem.input_shapes[roles.q], &keys = problem.input_shapes[roles.k];
+  float scale = 0;
+  const problem::Tensor& given = inputs[roles.sm_scale];
+  problem::to_float(given.dtype, given.data(), 0, 1, &scale);
+  Json out = {{"kind", "gqa"},
+              {"paged", roles.paged()},
+              {"page_size", roles.paged() ? keys[1] : 1},
+              {"places", keys[0]},
+              {"queries", queries[0]},
+              {"heads", queries[1]},
+              {"kv_heads", keys[keys.size() - 2]},
+              {"depth", queries[2]},
+              {"causal", roles.causal},
+              {"scale", scale},
+              {"dtype", problem::to_string(q.dtype)},
+              {"q", roles.q},
+              {"k", roles.k},
+              {"v", roles.v},
+              {"o", roles.output},
+              {"lse", roles.lse}};
+  // The same in every call: they follow from the sizes and the workload's seed, or lie in a file.
+  const auto add = [&](const std::string& key, std::size_t place) {
+    const auto numbers = inputs[place].as<std::int32_t>().first(inputs[place].count);
+    out[key] = std::vector<std::int32_t>(numbers.begin(), numbers.end());
+    out[key + "_at"] = place;
+  };
+  add("kv_offsets", roles.kv_indptr);
+  if (roles.qo_indptr) add("q_offsets", *roles.qo_indptr);
+  if (roles.kv_last_page_len) add("last_pages", *roles.kv_last_page_len);
+  if (roles.kv_indices) out["kv_indices_at"] = *roles.kv_indices;
+  return out;
+}
+
 /// Highest rate of dense multiply-adds of an H100's or H200's tensor cores: 2048 a clock and multiprocessor with 16-bit
 /// operands, twice that with 8-bit ones. Wider operands are slower: for them the 16-bit rate is a floor, if no tight
 /// one.
@@ -141,9 +180,10 @@ Finding timed_finding(std::string rule, std::string message, std::string remedy)
 
 }  // namespace
 
-Json baseline_for(const problem::Problem& problem) {
+Json baseline_for(const problem::Problem& problem, const std::vector<problem::Tensor>& inputs) {
   if (const auto roles = problem::gemm_roles(problem.definition)) return gemm_baseline(problem, *roles);
   if (const auto roles = problem::attention_roles(problem.definition)) return attention_baseline(problem, *roles);
+  if (const auto roles = problem::gqa_roles(problem.definition)) return gqa_baseline(problem, *roles, inputs);
   return nullptr;
 }
 
@@ -272,7 +312,7 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
                   {"cubins", candidate.cubins},
                   {"host_ms", options_.limits.idle.count()},
                   {"kernel_ms", options_.kernel_limit.count()}};
-  if (Json baseline = baseline_for(problem_); options_.timing && !baseline.is_null())
+  if (Json baseline = baseline_for(problem_, state_.inputs); options_.timing && !baseline.is_null())
     request["baseline"] = std::move(baseline);
   const auto started = Clock::now();
   auto reply = executor_->request(request, std::chrono::seconds(120), {ours.get(), bulk_->fd()});

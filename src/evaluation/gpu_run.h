@@ -13,8 +13,9 @@
 
 namespace ptxbench::evaluation {
 
-/// What an executor is to time beside a candidate (gpu/baseline.h); null where no library is known to do the same.
-base::Json baseline_for(const problem::Problem& problem);
+/// What an executor is to time beside a candidate (gpu/baseline.h); null where no library is known to do the same, and
+/// where the inputs decide how it does it and are not given.
+base::Json baseline_for(const problem::Problem& problem, const std::vector<problem::Tensor>& inputs = {});
 
 struct GpuRunOptions {
   int device = 0;

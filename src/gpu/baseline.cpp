@@ -5,6 +5,7 @@ namespace ptxbench::gpu {
 Result<std::unique_ptr<Baseline>> make_baseline(const Device& device, const base::Json& description) {
   const std::string kind = description.value("kind", "");
   if (kind == "gemm") return make_gemm_baseline(device, description);
+  if (kind == "gqa") return make_gqa_baseline(device, description);
   if (kind == "attention") {
 #ifdef PTXBENCH_HAS_CUDNN
     return make_attention_baseline(device, description);

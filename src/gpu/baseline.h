@@ -25,11 +25,19 @@ class Baseline {
 ///   {"kind": "gemm", "m", "n", "k", "dtype", "a", "b", "c"}
 ///   {"kind": "attention", "batch", "heads", "sequence", "depth", "causal", "backward", "dtype",
 ///    "q", "k", "v", "o", "lse", and of a backward pass "do", "dq", "dk", "dv"}
+///   {"kind": "gqa", "paged", "page_size", "places", "queries", "heads", "kv_heads", "depth", "causal", "scale",
+///   "dtype",
+///    "q", "k", "v", "o", "lse", "kv_offsets_at", and where the problem has them "kv_indices_at", "q_offsets_at" (not
+///    of decode) and "last_pages_at"; "kv_offsets", "q_offsets" and "last_pages" are what lies in those inputs in every
+///    call, for planning; "places": pages of the cache, or keys; "tensor_cores": decode with the kernels that use them}
 /// An error names the library that is missing: the baseline is unknown then, not absent.
 Result<std::unique_ptr<Baseline>> make_baseline(const Device& device, const base::Json& description);
 /// cudnn_attention.cpp, if this build has it (PTXBENCH_HAS_CUDNN).
 Result<std::unique_ptr<Baseline>> make_attention_baseline(const Device& device, const base::Json& description);
 /// cublaslt.cpp
 Result<std::unique_ptr<Baseline>> make_gemm_baseline(const Device& device, const base::Json& description);
+
+/// flashinfer.cpp
+Result<std::unique_ptr<Baseline>> make_gqa_baseline(const Device& device, const base::Json& description);
 
 }  // namespace ptxbench::gpu

@@ -40,6 +40,7 @@ struct Options {
   int device = 0;
   bool no_timing = false;
   std::size_t timed_calls = 0;
+  std::string baseline = "first";
   std::vector<std::string> sanitize;
   bool full = false, json = false, answer = false, largest = false;
 };
@@ -87,6 +88,7 @@ Result<evaluation::Evaluation> judge(const Options& options) {
     return input_error("--sanitize needs a GPU: compute-sanitizer watches real kernels; `ptxbench check` needs none");
   }
   evaluate.sanitizer_tools = options.sanitize;
+  evaluate.tuned_baseline = options.baseline == "tuned";
   if (options.full && options.sample_clusters) return input_error("--full and --sample-clusters exclude each other");
   for (const std::string& requirement : options.require) {
     if (auto applied = evaluation::apply_requirement(requirement, evaluate); !applied)
@@ -142,6 +144,7 @@ Result<base::Json> request_of(const Options& options) {
                  {"require", options.require},
                  {"timing", !options.no_timing}};
   if (options.timed_calls != 0) how["timed_calls"] = options.timed_calls;
+  if (options.baseline != "first") how["baseline"] = options.baseline;
   if (!options.sanitize.empty()) how["sanitize"] = options.sanitize;
   if (options.threads != 0) how["threads"] = options.threads;
   if (options.sample_clusters) how["sample_clusters"] = *options.sample_clusters;
@@ -201,6 +204,11 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->add_option("--timed-calls", options->timed_calls,
                    "On a GPU: as many timed calls (default: until the speed-up is known to 0.3 %)")
       ->check(CLI::Range(std::size_t{1}, evaluation::kMostTimedCalls));
+  command
+      ->add_option("--baseline", options->baseline,
+                   "On a GPU: the library's first plan, or tuned (the fastest it offers; of cuBLASLt)")
+      ->check(CLI::IsMember({"first", "tuned"}))
+      ->capture_default_str();
   command
       ->add_option("--sanitize", options->sanitize,
                    "On a GPU: once more under compute-sanitizer's memcheck, racecheck, initcheck or synccheck "

@@ -388,8 +388,11 @@ class Evaluator::Judge {
   }
 
   Result<std::unique_ptr<gpu::ExecutorProcess>> take_executor(const problem::Problem& problem) {
-    return evaluator_.lanes_.lane(options_.gpu)
-        .take(options_.more_to_come, options_.timing ? baseline_for(problem) : base::Json());
+    gpu::Lane& lane = evaluator_.lanes_.lane(options_.gpu);
+    base::Json baseline;
+    if (options_.timing) baseline = baseline_for(problem);
+    if (options_.tuned_baseline) baseline = tuned_baseline(std::move(baseline));
+    return lane.take(options_.more_to_come, lane.with_plan(std::move(baseline)));
   }
 
   Result<void> one_gpu_run(const Planned& planned, const candidate::Artifact& artifact, const WorkloadState& state) {
@@ -403,6 +406,7 @@ class Evaluator::Judge {
     gpu_options.device = options_.gpu;
     gpu_options.limits = options_.host;
     gpu_options.stop = options_.stop;
+    gpu_options.tuned = options_.tuned_baseline;
     gpu_options.cancel = options_.cancel;
     gpu_options.timing = options_.timing && !timed(problem);
     gpu::Lane& lane = evaluator_.lanes_.lane(options_.gpu);

@@ -53,6 +53,7 @@ struct EvaluateOptions {
   bool timing = true;              ///< on a GPU
   bool count_instructions = true;  ///< on a GPU, where the emulator has not: half a second, once for an artifact
   gpu::StopRule stop;              ///< of timed calls
+  bool tuned_baseline = false;     ///< the fastest plan of the baseline's library instead of its first guess
   /// On a GPU: one more run per workload under each of these tools (gpu/sanitizer.h).
   std::vector<std::string> sanitizer_tools;
   std::chrono::seconds sanitizer_limit{120};  ///< of one kernel under a tool

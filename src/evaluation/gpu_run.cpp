@@ -187,6 +187,11 @@ Json baseline_for(const problem::Problem& problem, const std::vector<problem::Te
   return nullptr;
 }
 
+Json tuned_baseline(Json description) {
+  if (!description.is_null() && description.value("kind", "") == "gemm") description["tuned"] = true;
+  return description;
+}
+
 Result<std::unique_ptr<GpuRun>> GpuRun::start(const Candidate& candidate, const problem::Problem& problem,
                                               const WorkloadState& state, const problem::InputOptions& inputs,
                                               const std::vector<DeviceArgument>& arguments,
@@ -312,8 +317,10 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
                   {"cubins", candidate.cubins},
                   {"host_ms", options_.limits.idle.count()},
                   {"kernel_ms", options_.kernel_limit.count()}};
-  if (Json baseline = baseline_for(problem_, state_.inputs); options_.timing && !baseline.is_null())
-    request["baseline"] = std::move(baseline);
+  if (options_.timing) description_ = baseline_for(problem_, state_.inputs);
+  if (options_.tuned) description_ = tuned_baseline(std::move(description_));
+  if (!description_.is_null())
+    request["baseline"] = options_.lane != nullptr ? options_.lane->with_plan(description_) : description_;
   const auto started = Clock::now();
   auto reply = executor_->request(request, std::chrono::seconds(120), {ours.get(), bulk_->fd()});
   spent("prepare", started);
@@ -403,6 +410,7 @@ Result<DeviceObservation> GpuRun::call() {
   auto reply = in_turn(
       {{"op", "call"}, {"set", 0}, {"seed", inputs_.seed}, {"distribution", static_cast<int>(inputs_.distribution)}});
   if (!reply) return tl::unexpected<Error>(reply.error());
+  if (options_.lane != nullptr && reply->contains("tuned")) options_.lane->keep_plan(description_, (*reply)["tuned"]);
   DeviceObservation observation;
   take_report(*reply, observation);
   observation.seconds = reply->value("seconds", 0.0);

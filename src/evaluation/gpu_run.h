@@ -17,12 +17,16 @@ namespace ptxbench::evaluation {
 /// where the inputs decide how it does it and are not given.
 base::Json baseline_for(const problem::Problem& problem, const std::vector<problem::Tensor>& inputs = {});
 
+/// The same with the fastest plan that the library has instead of its first guess, where it offers several.
+base::Json tuned_baseline(base::Json description);
+
 struct GpuRunOptions {
   int device = 0;
   CallLimits limits;
   std::chrono::milliseconds kernel_limit{10'000};  ///< a kernel that takes longer hangs
   gpu::StopRule stop;
   bool timing = true;         ///< time() will be called
+  bool tuned = false;         ///< beside tuned_baseline()
   gpu::Lane* lane = nullptr;  ///< whose turn is held while kernels run; null: nobody else uses the GPU
   std::stop_token cancel;
 };
@@ -95,6 +99,7 @@ class GpuRun {
   std::uint64_t download_ = 0;  ///< where outputs go in the bulk memory
   std::size_t sets_ = 1;
   bool fresh_ = true;
+  base::Json description_;  ///< of the baseline, without a plan
   std::string baseline_, baseline_version_, no_baseline_;
   std::vector<bool> random_;                   ///< per input
   base::Json seconds_ = base::Json::object();  ///< spent, by step

@@ -2,6 +2,10 @@
 
 namespace ptxbench::gpu {
 
+Result<base::Json> Baseline::tune(const std::vector<std::uint64_t>&, const std::vector<std::uint64_t>&) {
+  return base::Json();
+}
+
 Result<std::unique_ptr<Baseline>> make_baseline(const Device& device, const base::Json& description) {
   const std::string kind = description.value("kind", "");
   if (kind == "gemm") return make_gemm_baseline(device, description);

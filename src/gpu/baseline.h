@@ -19,10 +19,14 @@ class Baseline {
   virtual std::string version() const = 0;
   /// Puts the work on the device's stream. Addresses in the order of the definition's inputs and outputs.
   virtual Result<void> run(const std::vector<std::uint64_t>& inputs, const std::vector<std::uint64_t>& outputs) = 0;
+  /// Tries all plans that the library offers, and takes the fastest. Returns members for the description that name it,
+  /// so that the next one need not try; null where there is nothing to choose. Runs kernels, and waits for them.
+  virtual Result<base::Json> tune(const std::vector<std::uint64_t>& inputs, const std::vector<std::uint64_t>& outputs);
 };
 
 /// By its description; tensors are named by their places among inputs or outputs:
-///   {"kind": "gemm", "m", "n", "k", "dtype", "a", "b", "c"}
+///   {"kind": "gemm", "m", "n", "k", "dtype", "a", "b", "c", optionally "tuned": true (the fastest plan of those that
+///    cuBLASLt offers instead of its first) and then "algorithm", which tune() gave}
 ///   {"kind": "attention", "batch", "heads", "sequence", "depth", "causal", "backward", "dtype",
 ///    "q", "k", "v", "o", "lse", and of a backward pass "do", "dq", "dk", "dv"}
 ///   {"kind": "gqa", "paged", "page_size", "places", "queries", "heads", "kv_heads", "depth", "causal", "scale",

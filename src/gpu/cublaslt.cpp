@@ -4,8 +4,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include "gpu/baseline.h"
 
@@ -14,6 +16,8 @@ namespace {
 
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14, kTranspose = 1;
 constexpr int kDescriptorTransA = 3, kPreferenceWorkspace = 1;
+constexpr std::size_t kMostPlans = 32;
+constexpr int kTries = 4;
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;  // what cuBLAS itself takes on Hopper
 
 struct Algorithm {
@@ -79,10 +83,15 @@ class Gemm final : public Baseline {
                      : dtype == "float32" ? kReal32F
                                           : -1;
     if (type < 0) return infrastructure_error("no cuBLASLt baseline for {}", dtype);
+    out->tuned_ = description.value("tuned", false);
     if (auto done = out->plan(type, static_cast<std::uint64_t>(m), static_cast<std::uint64_t>(n),
                               static_cast<std::uint64_t>(k));
         !done) {
       return tl::unexpected<Error>(done.error());
+    }
+    if (description.contains("algorithm")) {
+      const auto words = description["algorithm"].get<std::array<std::uint64_t, 8>>();
+      std::copy(words.begin(), words.end(), out->chosen_.algorithm.data);
     }
     return std::unique_ptr<Baseline>(std::move(out));
   }
@@ -91,10 +100,47 @@ class Gemm final : public Baseline {
     if (workspace_ != 0) device_.driver().cuMemFree(workspace_);
   }
 
-  std::string name() const override { return "cuBLASLt"; }
+  std::string name() const override { return tuned_ ? "cuBLASLt, autotuned" : "cuBLASLt"; }
   std::string version() const override {
     const std::size_t number = library_.version();
     return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+  }
+
+  Result<base::Json> tune(const std::vector<std::uint64_t>& inputs,
+                          const std::vector<std::uint64_t>& outputs) override {
+    if (!tuned_) return base::Json();
+    const Driver& cuda = device_.driver();
+    CUevent start = nullptr, end = nullptr;
+    CUresult result = cuda.cuEventCreate(&start, CU_EVENT_DEFAULT);
+    if (result == CUDA_SUCCESS) result = cuda.cuEventCreate(&end, CU_EVENT_DEFAULT);
+    float best = 0;
+    std::optional<Heuristic> fastest;
+    for (const Heuristic& plan : plans_) {
+      chosen_ = plan;
+      float quickest = 0;
+      for (int i = 0; i < kTries && result == CUDA_SUCCESS; ++i) {
+        result = cuda.cuEventRecord(start, device_.stream());
+        if (result != CUDA_SUCCESS) break;
+        // One that fails here is none to choose.
+        if (auto ran = run(inputs, outputs); !ran) break;
+        result = cuda.cuEventRecord(end, device_.stream());
+        if (result == CUDA_SUCCESS) result = cuda.cuStreamSynchronize(device_.stream());
+        float milliseconds = 0;
+        if (result == CUDA_SUCCESS) result = cuda.cuEventElapsedTime(&milliseconds, start, end);
+        // The first run loads the kernel.
+        if (i > 0 && milliseconds > 0 && (quickest == 0 || milliseconds < quickest)) quickest = milliseconds;
+      }
+      if (quickest == 0 || (fastest && quickest >= best)) continue;
+      best = quickest;
+      fastest = plan;
+    }
+    if (start != nullptr) cuda.cuEventDestroy(start);
+    if (end != nullptr) cuda.cuEventDestroy(end);
+    if (auto done = device_.check(result, "trying the plans of cuBLASLt"); !done)
+      return tl::unexpected<Error>(done.error());
+    if (!fastest) return infrastructure_error("none of cuBLASLt's {} plans runs", plans_.size());
+    chosen_ = *fastest;
+    return base::Json{{"algorithm", chosen_.algorithm.data}};
   }
 
   Result<void> run(const std::vector<std::uint64_t>& inputs, const std::vector<std::uint64_t>& outputs) override {
@@ -125,10 +171,13 @@ class Gemm final : public Baseline {
     if (status == 0)
       status = library_.preference_set(preference, kPreferenceWorkspace, &kWorkspaceBytes, sizeof kWorkspaceBytes);
     int found = 0;
+    plans_.resize(tuned_ ? kMostPlans : 1);
     if (status == 0) {
-      status =
-          library_.heuristic(handle_, operation_, left_, right_, result_, result_, preference, 1, &chosen_, &found);
+      status = library_.heuristic(handle_, operation_, left_, right_, result_, result_, preference,
+                                  static_cast<int>(plans_.size()), plans_.data(), &found);
     }
+    plans_.resize(static_cast<std::size_t>(std::max(0, found)));
+    if (!plans_.empty()) chosen_ = plans_.front();
     if (status != 0 || found == 0) return infrastructure_error("cuBLASLt has no plan for this product: {}", status);
     const CUresult result = device_.driver().cuMemAlloc(&workspace_, kWorkspaceBytes);
     return device_.check(result, "memory for cuBLASLt");
@@ -137,6 +186,8 @@ class Gemm final : public Baseline {
   const Device& device_;
   Library library_;
   void *handle_ = nullptr, *operation_ = nullptr, *left_ = nullptr, *right_ = nullptr, *result_ = nullptr;
+  bool tuned_ = false;
+  std::vector<Heuristic> plans_;  ///< best guess first
   Heuristic chosen_{};
   CUdeviceptr workspace_ = 0;
   std::size_t a_ = 0, b_ = 0, c_ = 0;

@@ -351,6 +351,9 @@ Result<Json> Executor::call(const Json& request) {
     if (auto ran = baseline_->run(workspace_->addresses(set, false), baseline_outputs_); !ran)
       return tl::unexpected<Error>(ran.error());
     if (auto done = device_->synchronize("the baseline"); !done) return tl::unexpected<Error>(done.error());
+    auto tuned = baseline_->tune(workspace_->addresses(set, false), baseline_outputs_);
+    if (!tuned) return tl::unexpected<Error>(tuned.error());
+    tuned_ = std::move(*tuned);
     baseline_has_run_ = true;
   }
   backend_->set_mode(GpuBackend::Mode::immediate);
@@ -363,6 +366,7 @@ Result<Json> Executor::call(const Json& request) {
   const Waited waited = await_runner(report);
   if (waited == Waited::answered) backend_->close();
   Json reply = observations(waited, report);
+  if (!tuned_.is_null()) reply["tuned"] = tuned_;
   reply["seconds"] = std::chrono::duration<double>(Clock::now() - started).count();
   if (const auto fault = backend_->fault()) reply["fault"] = fault_json(*fault);
   const bool finished = waited == Waited::answered && report.outcome == RunnerOutcome::finished && !backend_->fault();

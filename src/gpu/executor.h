@@ -86,6 +86,7 @@ class Executor {
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Baseline> baseline_;
   bool baseline_has_run_ = false;
+  base::Json tuned_;  ///< what Baseline::tune() said
   /// Made ahead, with its description.
   std::optional<std::pair<base::Json, Result<std::unique_ptr<Baseline>>>> planned_;
   std::unique_ptr<ClockReader> clocks_;

@@ -64,6 +64,17 @@ Result<std::unique_ptr<ExecutorProcess>> Lane::take(bool ahead, const base::Json
   return taken;
 }
 
+base::Json Lane::with_plan(base::Json description) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = plans_.find(description.dump()); known != plans_.end()) description.update(known->second);
+  return description;
+}
+
+void Lane::keep_plan(const base::Json& description, const base::Json& plan) {
+  const std::lock_guard lock(mutex_);
+  plans_[description.dump()] = plan;
+}
+
 void Lane::put_back(std::unique_ptr<ExecutorProcess> executor) {
   if (executor == nullptr) return;
   const std::lock_guard lock(mutex_);

@@ -52,6 +52,10 @@ class Lane {
   void return_memory(std::unique_ptr<cuda_shim::SharedMemory> memory);
   Turn& turn() { return turn_; }
 
+  /// A baseline's description, with the plan that tuning it here has chosen before (Baseline::tune()).
+  base::Json with_plan(base::Json description);
+  void keep_plan(const base::Json& description, const base::Json& plan);
+
  private:
   int device_;
   std::mutex mutex_;
@@ -59,6 +63,7 @@ class Lane {
   std::size_t serving_ = 0;  ///< taken and not retired
   std::deque<std::unique_ptr<ExecutorProcess>> ahead_;
   std::vector<std::unique_ptr<cuda_shim::SharedMemory>> memory_;
+  std::map<std::string, base::Json> plans_;  ///< by description
   std::vector<std::future<void>> ending_;
 };
 

@@ -11,9 +11,9 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::string_view, 15> kMembers{
-    "seed",   "seeds",        "threads", "completion", "tensor_cores", "tolerance",   "full",    "sample_clusters",
-    "budget", "host_seconds", "require", "target",     "timing",       "timed_calls", "sanitize"};
+constexpr std::array<std::string_view, 16> kMembers{
+    "seed",   "seeds",        "threads", "completion", "tensor_cores", "tolerance",   "full",     "sample_clusters",
+    "budget", "host_seconds", "require", "target",     "timing",       "timed_calls", "sanitize", "baseline"};
 constexpr double kMostHostSeconds = 86400;
 constexpr unsigned kMostSeeds = 1000;
 
@@ -44,6 +44,12 @@ Result<void> parse_words(const Json& json, std::string_view path, evaluation::Ev
     return input_error("{}.tolerance: strict or reference, not '{}'", path, **tolerance);
   }
   if (*tolerance && **tolerance == "reference") options.tolerance = problem::Tolerance::reference;
+  const auto baseline = word("baseline");
+  if (!baseline) return tl::unexpected<Error>(baseline.error());
+  if (*baseline && **baseline != "first" && **baseline != "tuned") {
+    return input_error("{}.baseline: first or tuned, not '{}'", path, **baseline);
+  }
+  options.tuned_baseline = *baseline && **baseline == "tuned";
   const auto target = word("target");
   if (!target) return tl::unexpected<Error>(target.error());
   if (*target) {

@@ -105,6 +105,24 @@ TEST_F(OnGpu, HabitsOfHostCodeAreBorne) {
   }
 }
 
+TEST_F(OnGpu, TheTunedBaselineIsNoSlower) {
+  EvaluateOptions timed = options();
+  timed.timing = true;
+  timed.count_instructions = false;
+  timed.stop = gpu::StopRule::exactly(48);
+  const auto problem = small_problem(256);
+  const Evaluation first = evaluate(example_source("gemm_warp_specialized.cu"), problem, timed);
+  timed.tuned_baseline = true;
+  for (int i = 0; i < 2; ++i) {  // tried, and then known
+    const Evaluation tuned = evaluate(example_source("gemm_warp_specialized.cu"), problem, timed);
+    ASSERT_EQ(tuned.performance.size(), 1u) << dump(tuned);
+    EXPECT_EQ(tuned.performance[0].baseline, "cuBLASLt, autotuned");
+    EXPECT_EQ(first.performance.at(0).baseline, "cuBLASLt");
+    ASSERT_TRUE(tuned.performance[0].times.baseline && first.performance[0].times.baseline);
+    EXPECT_LT(tuned.performance[0].times.baseline->value, 1.1 * first.performance[0].times.baseline->value);
+  }
+}
+
 TEST_F(OnGpu, SanitizersFindWhatIsThereAndNothingElse) {
   const std::string source = gpu_candidate_source("sanitizer_faults.cu");
   const std::vector<std::string> tools = {"memcheck", "racecheck", "initcheck", "synccheck"};

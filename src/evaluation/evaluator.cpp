@@ -147,6 +147,9 @@ class Evaluator::Judge {
     describe_backend();
     // A context takes a while: it is opened while the compiler runs.
     if (uses_gpu()) {
+      for (const std::string& tool : options_.sanitizer_tools) {
+        if (const auto there = gpu::sanitizer_command(tool, {}); !there) return tl::unexpected<Error>(there.error());
+      }
       auto executor = take_executor(*plan_.front().problem);
       if (!executor) return tl::unexpected<Error>(executor.error());
       executor_ = std::move(*executor);
@@ -407,6 +410,9 @@ class Evaluator::Judge {
     gpu_options.limits = options_.host;
     gpu_options.stop = options_.stop;
     gpu_options.tuned = options_.tuned_baseline;
+    gpu_options.on_wait = [this](bool waits) {
+      tell(waits ? fmt::format("waiting for GPU {}", options_.gpu) : fmt::format("running on GPU {}", options_.gpu));
+    };
     gpu_options.cancel = options_.cancel;
     gpu_options.timing = options_.timing && !timed(problem);
     gpu::Lane& lane = evaluator_.lanes_.lane(options_.gpu);
@@ -446,10 +452,11 @@ class Evaluator::Judge {
     return {};
   }
 
-  /// Counts follow from the machine code and the sizes, so that an artifact is counted once.
+  /// Counts follow from the machine code, the sizes and the contents: once for these.
   void count_on_gpu(GpuRun& gpu, const Planned& planned, const candidate::Artifact& artifact,
                     const WorkloadState& state) {
-    std::string key = artifact.id;
+    std::string key = fmt::format("{} {} seed {} {}", artifact.id, planned.problem->workload.uuid, planned.inputs.seed,
+                                  static_cast<int>(planned.inputs.distribution));
     for (const problem::Axis& axis : planned.problem->definition.axes)
       key += fmt::format(" {}={}", axis.name, planned.problem->axes.at(axis.name));
     {
@@ -502,11 +509,17 @@ class Evaluator::Judge {
       auto gpu = GpuRun::start(*candidate, problem, state, planned.inputs, arguments_of(problem, state),
                                std::move(*executor), std::move(gpu_options));
       if (!gpu) return tl::unexpected<Error>(gpu.error());
+      gpu::Turn& turn = evaluator_.lanes_.lane(options_.gpu).turn();
+      tell(fmt::format("waiting for GPU {}, to run under {}", options_.gpu, tool));
+      std::unique_lock held(turn);
+      tell(fmt::format("running {} under {}", problem.title(), tool));
       auto observation = (*gpu)->call();
+      held.unlock();
       if (!observation) return tl::unexpected<Error>(observation.error());
       if (observation->shim.fault && observation->shim.fault->rule == "sync.timeout") {
-        return infrastructure_error("a kernel did not end within {} s under {}: take a smaller workload, or more time",
-                                    options_.sanitizer_limit.count(), tool);
+        cannot_tell(fmt::format("a kernel did not end within {} s under {}: take a smaller workload",
+                                options_.sanitizer_limit.count(), tool));
+        return {};
       }
       (*gpu)->finish(std::chrono::seconds(30));
       const auto text = base::read_file(log);
@@ -521,8 +534,18 @@ class Evaluator::Judge {
       run.seconds = seconds_since(started);
       out_.sanitizer.push_back(std::move(run));
       judge_sanitizer(*report);
+      // Nothing to complain about in a call that was not made says nothing.
+      const bool made = observation->host.finished() && !observation->shim.fault && !observation->launches.empty();
+      if (report->errors == 0 && !made) cannot_tell(fmt::format("the call did not end well under {}", tool));
     }
     return {};
+  }
+
+  void cannot_tell(std::string reason) {
+    Run& run = out_.runs.back();
+    if (run.execute != Status::passed) return;
+    run.execute = Status::unknown;
+    run.reason = std::move(reason);
   }
 
   void judge_sanitizer(const gpu::SanitizerReport& report) {
@@ -540,6 +563,8 @@ class Evaluator::Judge {
       finding.remedy = "`ptxbench check` on a small workload names the missing edge or the bound";
       out_.findings.push_back(std::move(finding));
     };
+    // Remarks that the tool does not count are no faults.
+    if (report.errors + report.warnings == 0) return;
     for (const gpu::SanitizerRecord& record : report.records) add(record);
     // More than it listed, or in words that nothing here understands.
     if (report.records.empty() && report.errors + report.warnings > 0) {

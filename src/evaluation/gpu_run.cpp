@@ -29,8 +29,9 @@ constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
 constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
 constexpr std::size_t kMostSets = 4;
-constexpr std::size_t kSamples = 3;  ///< calls of a batch that are verified
-constexpr std::size_t kBatch = 12;   ///< timed calls between two looks at the statistics
+constexpr std::size_t kSamples = 3;             ///< calls of a batch that are verified
+constexpr std::size_t kBatch = 12;              ///< timed calls between two looks at the statistics
+constexpr std::chrono::seconds kBatchTime{10};  ///< that others may have to wait for them
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -227,12 +228,18 @@ void GpuRun::spent(const char* step, Clock::time_point since) {
 Result<Json> GpuRun::in_turn(const Json& request) {
   std::unique_lock<gpu::Turn> turn;
   const auto asked = Clock::now();
-  if (options_.lane != nullptr) turn = std::unique_lock(options_.lane->turn());
+  if (options_.lane != nullptr) {
+    turn = std::unique_lock(options_.lane->turn(), std::try_to_lock);
+    if (!turn.owns_lock()) {
+      if (options_.on_wait) options_.on_wait(true);
+      turn.lock();
+      if (options_.on_wait) options_.on_wait(false);
+    }
+  }
   spent("waiting for a turn", asked);
   const auto started = Clock::now();
-  // Of several calls each may take as long as one.
-  const auto calls = std::max<std::size_t>(1, request.value("seeds", Json::array()).size());
-  auto reply = executor_->request(request, patience() * static_cast<int>(calls));
+  // A row of calls ends by itself soon after kBatchTime; its last one may take as long as any.
+  auto reply = executor_->request(request, patience() + kBatchTime);
   orderly_ = orderly_ && reply.has_value();
   spent(request.at("op").get_ref<const std::string&>().c_str(), started);
   return reply;
@@ -433,7 +440,10 @@ Result<DeviceObservation> GpuRun::call() {
   if (host_timeout || kernel_timeout || reply->value("runner_gone", false) || !observation.host.finished()) {
     const std::optional<RunnerReport> last = observation.host.last;
     // A kernel that never ends would make its host wait for ever.
-    if (kernel_timeout) executor_->kill();
+    if (kernel_timeout) {
+      orderly_ = false;
+      executor_->kill();
+    }
     observation.host = end_runner();
     observation.host.last = last;
     observation.host.idle_timeout = host_timeout;
@@ -571,24 +581,31 @@ Result<GpuRun::Timed> GpuRun::time() {
   while (!options_.stop.enough(calls, performance.gpu_seconds)) {
     if (options_.cancel.stop_requested()) return infrastructure_error("cancelled");
     std::vector<std::uint64_t> seeds;
-    const std::size_t batch = warm ? kBatch : std::max(kSamples, options_.stop.warm_up);
+    const std::size_t batch = warm ? std::clamp<std::size_t>(options_.stop.most - calls.size(), 1, kBatch)
+                                   : std::max<std::size_t>(1, options_.stop.warm_up);
     for (std::size_t i = 0; i < batch; ++i) seeds.push_back(fresh_ ? random() : inputs_.seed);
     std::vector<Sample> samples_kept;
     Json keep = Json::array();
     std::vector<std::size_t> order(batch);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::shuffle(order.begin(), order.end(), random);
-    std::sort(order.begin(), order.begin() + kSamples);
-    for (std::size_t i = 0; i < kSamples; ++i) {
-      samples_kept.push_back(choose_sample(order[i]));
-      keep.push_back({{"call", order[i]}, {"parts", samples_kept.back().parts}});
+    const auto sampled = static_cast<std::ptrdiff_t>(std::min(kSamples, batch));
+    std::sort(order.begin(), order.begin() + sampled);
+    for (std::ptrdiff_t i = 0; i < sampled; ++i) {
+      samples_kept.push_back(choose_sample(order[static_cast<std::size_t>(i)]));
+      keep.push_back({{"call", samples_kept.back().call}, {"parts", samples_kept.back().parts}});
     }
-    auto reply =
-        in_turn({{"op", "time"}, {"seeds", seeds}, {"order", random()}, {"keep", std::move(keep)}, {"to", download_}});
+    auto reply = in_turn({{"op", "time"},
+                          {"seeds", seeds},
+                          {"order", random()},
+                          {"keep", std::move(keep)},
+                          {"most_ms", std::chrono::milliseconds(kBatchTime).count()},
+                          {"to", download_}});
     if (!reply) return tl::unexpected<Error>(reply.error());
     const double seconds = reply->value("seconds", 0.0);
     const Json& samples = reply->at("samples");
-    if (samples.size() != seeds.size() || reply->contains("fault") || reply->value("kernel_timeout", false)) {
+    const bool cut = reply->value("cut", false) && !samples.empty();
+    if ((samples.size() != seeds.size() && !cut) || reply->contains("fault") || reply->value("kernel_timeout", false)) {
       const Json fault = reply->value("fault", Json::object());
       std::string rule = fault.value("rule", "");
       if (rule.empty()) {
@@ -599,11 +616,13 @@ Result<GpuRun::Timed> GpuRun::time() {
       }
       std::string why = reply->at("report").value("message", "");
       if (why.empty()) why = "it did not end, or its process did";
-      out.failure.push_back(
-          timed_finding(rule,
-                        fmt::format("timed call {} of a candidate that was right before failed: {}",
-                                    calls.size() + samples.size() + 1, fault.value("message", why)),
-                        "every call must work like the first: look for state that outlives a call, and for races"));
+      out.failure.push_back(timed_finding(
+          rule,
+          fmt::format("timed call {} of a candidate that was right before failed: {}",
+                      (warm ? std::max<std::size_t>(1, options_.stop.warm_up) : 0) + calls.size() + samples.size() + 1,
+                      fault.value("message", why)),
+          "every call must work like the first: look for state that outlives a call, and for races"));
+      orderly_ = false;
       executor_->kill();
       return out;
     }
@@ -641,6 +660,7 @@ Result<GpuRun::Timed> GpuRun::time() {
     bool right = true;
     std::uint64_t from = download_;
     for (const Sample& sample : samples_kept) {
+      if (sample.call >= samples.size()) break;  // not made any more
       auto verified = verify(sample, from, seeds[sample.call], performance);
       if (!verified) return tl::unexpected<Error>(verified.error());
       right = right && *verified;

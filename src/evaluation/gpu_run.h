@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -25,8 +26,10 @@ struct GpuRunOptions {
   CallLimits limits;
   std::chrono::milliseconds kernel_limit{10'000};  ///< a kernel that takes longer hangs
   gpu::StopRule stop;
-  bool timing = true;         ///< time() will be called
-  bool tuned = false;         ///< beside tuned_baseline()
+  bool timing = true;  ///< time() will be called
+  bool tuned = false;  ///< beside tuned_baseline()
+  /// Told when it has to wait for its turn, and when it has it.
+  std::function<void(bool waits)> on_wait;
   gpu::Lane* lane = nullptr;  ///< whose turn is held while kernels run; null: nobody else uses the GPU
   std::stop_token cancel;
 };

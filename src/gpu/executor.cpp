@@ -202,7 +202,8 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   const Json& arguments = request.at("arguments");
   if (arguments.size() > candidate::kMaxArguments) return infrastructure_error("too many arguments");
   if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_); !placed)
-    return tl::unexpected<Error>(placed.error());
+    // Others may have the memory now: not the candidate's fault, nor the request's.
+    return infrastructure_error("{}", placed.error().message);
   if (auto filled = workspace_->fill_guards(); !filled) return tl::unexpected<Error>(filled.error());
   step("tensors");
   call_ = {};
@@ -223,8 +224,8 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
       baseline_ = std::move(*baseline);
       for (const WorkArgument& argument : workspace_->arguments()) {
         if (!argument.output) continue;
-        auto block = memory_->allocate(std::max<std::uint64_t>(8, argument.bytes), "", true);
-        if (!block) return tl::unexpected<Error>(block.error());
+        auto block = memory_->allocate((argument.bytes + 15) / 8 * 8, "", true);
+        if (!block) return infrastructure_error("{}", block.error().message);
         baseline_outputs_.push_back(*block);
       }
       reply["baseline"] = {{"name", baseline_->name()}, {"version", baseline_->version()}};
@@ -354,6 +355,8 @@ Result<Json> Executor::call(const Json& request) {
     auto tuned = baseline_->tune(workspace_->addresses(set, false), baseline_outputs_);
     if (!tuned) return tl::unexpected<Error>(tuned.error());
     tuned_ = std::move(*tuned);
+    if (auto cleared = clear_baseline_outputs(); !cleared) return tl::unexpected<Error>(cleared.error());
+    if (auto done = device_->synchronize("the baseline"); !done) return tl::unexpected<Error>(done.error());
     baseline_has_run_ = true;
   }
   backend_->set_mode(GpuBackend::Mode::immediate);

@@ -68,6 +68,7 @@ class Executor {
   base::Json observations(Waited waited, const candidate::RunnerReport& report);
 
   Result<void> flush_cache();
+  Result<void> clear_baseline_outputs();
   Result<void> mark_start(Marks& marks);
   Result<void> mark_end(Marks& marks);
   /// For all who wait with this ticket or an earlier one.

@@ -89,6 +89,18 @@ bool Executor::await(CUevent event, const std::string& what) {
   }
 }
 
+// What the baseline leaves is right: it is nowhere when the candidate runs.
+Result<void> Executor::clear_baseline_outputs() {
+  std::size_t output = 0;
+  for (const WorkArgument& argument : workspace_->arguments()) {
+    if (!argument.output) continue;
+    if (auto done = kernels_.fill_words(baseline_outputs_[output++], ~std::uint64_t{0}, (argument.bytes + 7) / 8);
+        !done)
+      return done;
+  }
+  return {};
+}
+
 /// A row of timed calls. While the GPU runs one, the candidate's host code makes the next.
 class Executor::Batch {
  public:
@@ -97,6 +109,7 @@ class Executor::Batch {
         request_(request),
         seeds_(request.at("seeds").get<std::vector<std::uint64_t>>()),
         order_(request.value("order", std::uint64_t{0})),
+        most_(request.value("most_ms", std::int64_t{3'600'000})),
         sets_(e_.workspace_->sets()) {
     if (!request.contains("keep")) return;
     for (const Json& one : request["keep"]) keeps_[one.at("call").get<std::size_t>()] = &one;
@@ -119,9 +132,11 @@ class Executor::Batch {
     if (auto ready = prepare(); !ready) return tl::unexpected<Error>(ready.error());
     ClockSampler clocks(*e_.clocks_);
     std::size_t index = 0;
-    while (index < seeds_.size() && make(index)) {
+    bool cut = false;
+    while (index < seeds_.size() && !cut && make(index)) {
       ++index;
       if (index > 1 && !collect(index - 2)) break;
+      cut = Clock::now() - began > most_ && index < seeds_.size();
     }
     e_.backend_->close();  // of a call that did not end well
     e_.backend_->on_interruption({});
@@ -136,6 +151,7 @@ class Executor::Batch {
     Json reply = e_.observations(waited_, report_);
     reply["seconds"] = std::chrono::duration<double>(Clock::now() - began).count();
     reply["samples"] = std::move(samples_);
+    reply["cut"] = cut && good();
     reply["clocks"] = clocks_json(readings);
     if (!e_.clocks_->missing().empty()) reply["clocks_missing"] = e_.clocks_->missing();
     if (!e_.timed_out_kernel_.empty()) reply["kernel_timeout"] = true;
@@ -205,6 +221,9 @@ class Executor::Batch {
     ours(e_.workspace_->poison_outputs(set));
     if (!good()) return false;
 
+    // Host code that can see how far the GPU is could disturb just the baseline of the call before.
+    if (index > 0 && e_.backend_->shares_memory() && !await_end(calls_[(index - 1) & 1])) return false;
+
     const auto beginning = std::make_shared<Beginning>();
     const auto begin = [this, &call, beginning] {
       beginning->begun = true;
@@ -242,15 +261,7 @@ class Executor::Batch {
     const bool with_baseline = e_.baseline_ != nullptr;
     const bool baseline_first = with_baseline && !call.interrupted && ((order_ >> (index & 63)) & 1) != 0;
     call.baseline_last = with_baseline && !baseline_first;
-    if (baseline_first) {
-      run_baseline(set, call.baseline);
-      // Its results, which are right, are nowhere when the candidate runs.
-      std::size_t output = 0;
-      for (const WorkArgument& argument : e_.workspace_->arguments()) {
-        if (argument.output)
-          ours(e_.kernels_.fill_words(e_.baseline_outputs_[output++], ~std::uint64_t{0}, argument.bytes / 8));
-      }
-    }
+    if (baseline_first) run_baseline(set, call.baseline);
     if (!call.interrupted) {
       begin();
       ours(beginning->result);
@@ -278,6 +289,13 @@ class Executor::Batch {
     ours(e_.mark_start(marks));
     if (!failed_) ours(e_.baseline_->run(e_.workspace_->addresses(set, false), e_.baseline_outputs_));
     ours(e_.mark_end(marks));
+    ours(e_.clear_baseline_outputs());
+  }
+
+  bool await_end(const Call& call) {
+    if (e_.await(call.baseline_last ? call.baseline.stamped : call.candidate.stamped, "a timed call")) return true;
+    good_ = false;
+    return false;
   }
 
   /// Copies parts of a call's outputs aside, and counts changes of its inputs.
@@ -299,10 +317,7 @@ class Executor::Batch {
   /// The times of call `index`, once it has run; false when it went wrong.
   bool collect(std::size_t index) {
     Call& call = calls_[index & 1];
-    if (!e_.await(call.baseline_last ? call.baseline.stamped : call.candidate.stamped, "a timed call")) {
-      good_ = false;
-      return false;
-    }
+    if (!await_end(call)) return false;
     std::uint64_t stamps[kStamps]{};
     // Not on the stream, where the copy would wait for the next call.
     ours(e_.device_->check(cuda().cuMemcpyDtoH(stamps, call.candidate.stamp_start, sizeof stamps), "reading stamps"));
@@ -320,13 +335,16 @@ class Executor::Batch {
       sample[3] = span(stamps[2], stamps[3]);
     }
     samples_.push_back(std::move(sample));
-    e_.backend_->free_now(call.noted.freed);
+    freed_.insert(freed_.end(), call.noted.freed.begin(), call.noted.freed.end());
+    // Unmapping disturbs what runs meanwhile: at the end, unless memory is short.
+    if (e_.memory_->used() > e_.device_->facts().memory_bytes / 4) e_.backend_->free_now(std::exchange(freed_, {}));
     return true;
   }
 
   /// What can be told when all calls have run.
   Result<void> finish(std::size_t used_sets, Json& reply) {
     if (auto done = e_.device_->synchronize("timed calls"); !done) return done;
+    e_.backend_->free_now(std::exchange(freed_, {}));
     if (keeps_.empty()) return {};
     const auto to = request_.at("to").get<std::uint64_t>();
     if (to > e_.bulk_view_.size() || kept_bytes_ > e_.bulk_view_.size() - to)
@@ -350,12 +368,14 @@ class Executor::Batch {
   Executor& e_;
   const Json& request_;
   std::vector<std::uint64_t> seeds_;
-  std::uint64_t order_;  ///< bit i: the baseline goes first in call i
+  std::uint64_t order_;             ///< bit i: the baseline goes first in call i
+  std::chrono::milliseconds most_;  ///< no further call is begun after this time
   std::size_t sets_;
   std::map<std::size_t, const Json*> keeps_;
   Call calls_[2];  ///< of call i: [i & 1]
   Json samples_ = Json::array();
   std::uint64_t kept_bytes_ = 0;
+  std::vector<std::uint64_t> freed_;
   RunnerReport report_;
   Waited waited_ = Waited::answered;
   bool good_ = true;

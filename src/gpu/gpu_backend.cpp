@@ -99,6 +99,8 @@ GpuBackend::Noted GpuBackend::close() {
   const bool quiet = flushing_.try_lock();
   const std::lock_guard lock(mutex_);
   mode_ = Mode::closed;
+  // So would a copy or a launch that one of its threads waits for.
+  if (waiting_ != 0) refuse_late();
   if (quiet) {
     flushing_.unlock();
   } else {
@@ -172,11 +174,17 @@ Result<void> GpuBackend::adopt(uint64_t address, uint64_t bytes, std::string lab
 }
 
 Result<void> GpuBackend::release(uint64_t address) {
+  if (auto open = check_open(); !open) return open;
   flush();
   device_.activate();
   const std::lock_guard lock(mutex_);
   if (shared_.erase(address) == 0) return input_error("{:#x} is no shared memory", address);
   return device_.check(device_.driver().cuMemHostUnregister(reinterpret_cast<void*>(address)), "cuMemHostUnregister");
+}
+
+bool GpuBackend::shares_memory() const {
+  const std::lock_guard lock(mutex_);
+  return !shared_.empty();
 }
 
 bool GpuBackend::is_host_shared(uint64_t address) const {
@@ -213,6 +221,7 @@ Result<emulator::ModuleId> GpuBackend::load_ptx(std::string_view, std::string na
 
 Result<emulator::ModuleId> GpuBackend::load_machine_code(std::string_view cubin, std::string name) {
   const std::string digest = base::sha256_hex(cubin);
+  if (auto open = check_open(); !open) return tl::unexpected<Error>(open.error());
   {
     const std::lock_guard lock(mutex_);
     if (!allowed_.contains(digest)) {
@@ -232,6 +241,7 @@ Result<emulator::ModuleId> GpuBackend::load_machine_code(std::string_view cubin,
 }
 
 Result<void> GpuBackend::unload(emulator::ModuleId module) {
+  if (auto open = check_open(); !open) return open;
   flush();
   device_.activate();
   const std::lock_guard lock(mutex_);
@@ -519,13 +529,13 @@ Result<void> GpuBackend::read(uint64_t address, std::span<std::byte> bytes) cons
   {
     const std::lock_guard lock(mutex_);
     if (self.refuse_late()) return input_error("{}", fault_->message);
+    ++waiting_;
   }
+  device_.activate();
   // The copy waits for the stream, which whoever measures may be holding up.
   self.interrupt();
   self.flush();
-  device_.activate();
   const Driver& cuda = device_.driver();
-  ++waiting_;
   auto done = device_.check(cuda.cuMemcpyDtoHAsync(bytes.data(), address, bytes.size(), device_.stream()),
                             "a copy from the device");
   if (done) done = device_.synchronize("a copy from the device");

@@ -74,6 +74,8 @@ class GpuBackend final : public cuda_shim::DeviceBackend {
   void free_now(const std::vector<std::uint64_t>& addresses);
   /// Whether some thread of the candidate's waits for the GPU now.
   bool waits() const { return waiting_ != 0; }
+  /// Whether host code can see memory that kernels write.
+  bool shares_memory() const;
   /// The first error of the GPU, as of a fault: the context is lost.
   std::optional<emulator::Fault> fault() const;
   /// Asks the GPU whether all went well; sets fault().

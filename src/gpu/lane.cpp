@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <sstream>
 
 #include "base/files.h"
 
@@ -18,14 +21,24 @@ namespace {
 /// Each holds its memory until it is gone.
 constexpr std::size_t kMostEnding = 8;
 constexpr std::size_t kMostAhead = 4;
-constexpr std::size_t kMostMemory = 8;
+constexpr std::uint64_t kMostMemory = std::uint64_t{2} << 30;
 
 }  // namespace
 
 Turn::Turn(int device) {
   const auto folder = base::cache_dir("locks");
   if (!folder) return;
-  fd_ = ::open((*folder / fmt::format("gpu-{}", device)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  // A home may be shared by machines, and numbers go by CUDA_VISIBLE_DEVICES.
+  char host[256] = "host";
+  ::gethostname(host, sizeof host - 1);
+  std::string gpu = std::to_string(device);
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
+    std::istringstream names(visible);
+    for (int i = 0; i <= device; ++i) std::getline(names, gpu, ',');
+  }
+  std::replace_if(
+      gpu.begin(), gpu.end(), [](char c) { return c == '/' || c == '.'; }, '-');
+  fd_ = ::open((*folder / fmt::format("gpu-{}-{}", host, gpu)).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
 Turn::~Turn() {
@@ -38,12 +51,22 @@ void Turn::lock() {
   }
 }
 
+bool Turn::try_lock() {
+  if (!mutex_.try_lock()) return false;
+  if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return true;
+  mutex_.unlock();
+  return false;
+}
+
 void Turn::unlock() {
   if (fd_ >= 0) ::flock(fd_, LOCK_UN);
   mutex_.unlock();
 }
 
 Result<std::unique_ptr<ExecutorProcess>> Lane::take(bool ahead, const base::Json& baseline) {
+  if (!turn_.is_shared())
+    return infrastructure_error("evaluations cannot take turns with GPU {}: no file for that in the cache folder",
+                                device_);
   const std::lock_guard lock(mutex_);
   std::unique_ptr<ExecutorProcess> taken;
   if (!ahead_.empty()) {
@@ -116,8 +139,12 @@ Result<std::unique_ptr<cuda_shim::SharedMemory>> Lane::take_memory(std::uint64_t
 
 void Lane::return_memory(std::unique_ptr<cuda_shim::SharedMemory> memory) {
   const std::lock_guard lock(mutex_);
-  if (memory_.size() >= kMostMemory) memory_.erase(memory_.begin());
   memory_.push_back(std::move(memory));
+  const auto held = [&] {
+    return std::accumulate(memory_.begin(), memory_.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& one) { return sum + one->bytes(); });
+  };
+  while (!memory_.empty() && held() > kMostMemory) memory_.erase(memory_.begin());
 }
 
 Lane& Lanes::lane(int device) {

@@ -16,12 +16,14 @@ namespace ptxbench::gpu {
 /// evaluations do not disturb each other's times. The kernel takes it back from a process that dies.
 class Turn {
  public:
-  /// Between processes it is a lock on a file in the cache; where that cannot be opened, it holds in this process only.
+  /// Between processes it is a lock on a file in the cache, named after this machine and the GPU. Where that cannot be
+  /// opened, it holds in this process only, and is_shared() is false.
   explicit Turn(int device);
   ~Turn();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   void lock();
+  bool try_lock();
   void unlock();
   bool is_shared() const { return fd_ >= 0; }
 

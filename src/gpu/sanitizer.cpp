@@ -105,8 +105,9 @@ Result<SanitizerReport> parse_sanitizer_report(std::string_view tool, std::strin
       finish();
       complete = true;
       // "ERROR SUMMARY: 3 errors"; "RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)".
-      out.errors = number_before(*line, " error");
-      out.warnings = number_before(*line, " warning");
+      // Beyond what it prints there is a second one, of the rest.
+      out.errors = std::max(out.errors, number_before(*line, " error"));
+      out.warnings = std::max(out.warnings, number_before(*line, " warning"));
       continue;
     }
     if (line->empty()) {

@@ -147,7 +147,9 @@ Result<Json> WorkerLoop::evaluate(const Json& request, const Progress& progress)
   if (!problems) return tl::unexpected<Error>(problems.error());
   const auto judge = evaluator();
   if (!judge) return tl::unexpected<Error>(judge.error());
-  options->progress = [&](std::string_view state) { progress(state, !state.starts_with("compiling")); };
+  options->progress = [&](std::string_view state) {
+    progress(state, !state.starts_with("compiling") && !state.starts_with("waiting"));
+  };
   const auto evaluation = (*judge)->evaluate(*source, *problems, *options);
   if (!evaluation) return tl::unexpected<Error>(evaluation.error());
   return answer_of(*evaluation, request.value("color", false));

@@ -135,18 +135,24 @@ WorkerProcess::Answer WorkerProcess::call(base::Json request, const Limits& limi
   std::string_view unsent = line;
   StopEvent stop(cancel);
   auto deadline = Clock::now() + limits.total;
+  // The run's own clock stands still while the evaluation waits for something that others hold.
   bool runs = false;
+  Clock::duration run_left = limits.run ? Clock::duration(*limits.run) : Clock::duration::max();
+  Clock::time_point run_since{};
   std::array<char, 1 << 16> buffer;
 
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto now = Clock::now();
+    const auto of_run = limits.run && runs ? run_left - (now - run_since) : Clock::duration::max();
+    const bool run_decides = of_run < deadline - now;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(std::min(deadline - now, of_run));
     if (cancel.stop_requested()) {
       kill();
       return {Outcome::cancelled, {}, {}};
     }
     if (left.count() <= 0) {
       kill();
-      if (runs) return {Outcome::out_of_time, {}, {}};
+      if (run_decides) return {Outcome::out_of_time, {}, {}};
       return {Outcome::hung,
               {},
               fmt::format("did not answer within {}",
@@ -174,10 +180,10 @@ WorkerProcess::Answer WorkerProcess::call(base::Json request, const Limits& limi
       }
       if (json->at("id") != id) continue;  // of a request that was given up
       if (json->contains("progress")) {
-        if (limits.run && !runs && json->value("running", false)) {
-          runs = true;
-          deadline = std::min(deadline, Clock::now() + *limits.run);
-        }
+        const bool running = json->value("running", false);
+        if (limits.run && running && !runs) run_since = Clock::now();
+        if (limits.run && !running && runs) run_left -= Clock::now() - run_since;
+        runs = running;
         continue;
       }
       return {Outcome::answered, std::move(*json), {}};

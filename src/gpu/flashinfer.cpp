@@ -82,7 +82,7 @@ class GroupedQueryAttention final : public Baseline {
     std::vector<std::byte> staging(static_cast<std::size_t>(FlashInferGqa::kIntWorkspaceBytes));
     const auto planned = call(kPlan, attention_.plan_arguments(memory_, staging.data()));
     // Until then the plan may be on its way out of `staging`.
-    const auto arrived = device_.synchronize("FlashInfer's plan");
+    auto arrived = device_.synchronize("FlashInfer's plan");
     if (!planned) return tl::unexpected<Error>(planned.error());
     planned_ = *planned;
     return arrived;

@@ -1,9 +1,11 @@
 // On a GPU: whether baselines compute what the problems ask for, and how long they take. What is timed beside a
 // candidate must be the same work.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "evaluation/gpu_run.h"
 #include "gpu/baseline.h"
@@ -156,6 +158,7 @@ class Baselines : public testing::Test {
     std::sort(times.begin(), times.end());
     fmt::print("[   TIME   ] {:9.2f} us  {} {}  {} {}\n", 1e3 * static_cast<double>(times[kRuns / 2]), baseline.name(),
                baseline.version(), problem.title(), change.is_null() ? "" : change.dump());
+    std::fflush(stdout);
   }
 
   std::vector<CUdeviceptr> blocks_;

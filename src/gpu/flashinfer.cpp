@@ -33,8 +33,7 @@ class GroupedQueryAttention final : public Baseline {
   std::string version() const override { return version_; }
 
   Result<void> run(const std::vector<std::uint64_t>& inputs, const std::vector<std::uint64_t>& outputs) override {
-    const auto done = module_.call(kRun, attention_.run_arguments(memory_, planned_, inputs, outputs),
-                                   device_.facts().ordinal, device_.stream());
+    const auto done = call(kRun, attention_.run_arguments(memory_, planned_, inputs, outputs));
     if (!done) return tl::unexpected<Error>(done.error());
     return {};
   }
@@ -49,6 +48,13 @@ class GroupedQueryAttention final : public Baseline {
         module_(std::move(module)),
         version_(std::move(version)),
         memory_{.device = {candidate::abi::DeviceType::cuda, device.facts().ordinal}} {}
+
+  Result<candidate::abi::Any> call(std::size_t function, const FfiArguments& arguments) {
+    auto done = module_.call(function, arguments, device_.facts().ordinal, device_.stream());
+    // It sets CUDA's current device, and sets it back to what the runtime, not we, had current before.
+    device_.activate();
+    return done;
+  }
 
   /// With a copy of `content`, else zeros.
   Result<void> allocate(void*& to, std::int64_t bytes, const void* content) {
@@ -74,10 +80,9 @@ class GroupedQueryAttention final : public Baseline {
       if (auto done = allocate(*to, bytes, numbers->data()); !done) return done;
     }
     std::vector<std::byte> staging(static_cast<std::size_t>(FlashInferGqa::kIntWorkspaceBytes));
-    const auto planned = module_.call(kPlan, attention_.plan_arguments(memory_, staging.data()),
-                                      device_.facts().ordinal, device_.stream());
+    const auto planned = call(kPlan, attention_.plan_arguments(memory_, staging.data()));
     // Until then the plan may be on its way out of `staging`.
-    const auto arrived = device_.synchronize("FlashInfer's plan");
+    auto arrived = device_.synchronize("FlashInfer's plan");
     if (!planned) return tl::unexpected<Error>(planned.error());
     planned_ = *planned;
     return arrived;

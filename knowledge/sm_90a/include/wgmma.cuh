@@ -88,7 +88,7 @@ DEVICE uint32_t stmatrix_chunk() { return lane_id() / 16; }
 
 // region wgmma_16bit
 // wgmma_bf16 and wgmma_f16: k = 16; wgmma_..._rs takes A from registers. n follows from the length of d: n / 2 floats.
-// `accumulate` false: D = A B, and what d held is not used. A and B from shared memory through descriptors.
+// `accumulate` false: D = A B, and what d held is not used; ..._first does that without keeping old registers alive.
 #define WGMMA_16BIT(name, type, n, r, s1, s2, s3, s4, s5, s6)                                                       \
   template <int kTransA = 0, int kTransB = 0>                                                                       \
   DEVICE void wgmma_##name(float(&d)[r], uint64_t a, uint64_t b, bool accumulate) {                                  \
@@ -97,6 +97,15 @@ DEVICE uint32_t stmatrix_chunk() { return lane_id() / 16; }
                  ", p, 1, 1, %" #s3 ", %" #s4 ";\n}"                                                                \
                  : WGMMA_R##r("+f")                                                                                  \
                  : "l"(a), "l"(b), "r"(int(accumulate)), "n"(kTransA), "n"(kTransB)                                  \
+                 : "memory");                                                                                        \
+  }                                                                                                                  \
+  template <int kTransA = 0, int kTransB = 0>                                                                       \
+  DEVICE void wgmma_##name##_first(float(&d)[r], uint64_t a, uint64_t b) {                                            \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_D##r "}, %" #r ", %" #s1  \
+                 ", p, 1, 1, %" #s2 ", %" #s3 ";\n}"                                                                \
+                 : WGMMA_R##r("=f")                                                                                  \
+                 : "l"(a), "l"(b), "n"(kTransA), "n"(kTransB)                                                        \
                  : "memory");                                                                                        \
   }                                                                                                                  \
   template <int kTransB = 0>                                                                                         \

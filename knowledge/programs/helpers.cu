@@ -589,11 +589,63 @@ void print_phases() {
   }
 }
 
+// Announces so many bytes, loads a box of A and perhaps one of B, and waits: it would wait for ever, or too short, if the
+// number were wrong.
+__global__ void __launch_bounds__(32)
+    counted(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, uint32_t bytes, int x, int y,
+            bool both, uint32_t* out) {
+  extern __shared__ uint8_t dynamic[];
+  __shared__ alignas(8) uint64_t full;
+  const uint32_t tile = align_up(smem(dynamic), 1024);
+  if (lane_id() == 0) {
+    mbar_init(smem(&full), 1);
+    mbar_init_fence();
+    mbar_arrive_expect(smem(&full), bytes);
+    tma_load(tile, &a, smem(&full), x, y);
+    if (both) tma_load(tile + 16384, &b, smem(&full), x, y);
+  }
+  __syncwarp();
+  mbar_wait(smem(&full), 0);
+  out[lane_id()] = load_shared(tile).x;
+}
+
+struct ByteCase {
+  const char* what;
+  const char* sum;
+  uint32_t box_x, box_y, element, bytes;
+  int x, y;
+  bool both;
+};
+constexpr ByteCase kByteCases[] = {
+    {"bf16 box 64 x 128", "64 * 128 * 2", 64, 128, 2, 16384, 0, 0, false},
+    {"the same box, three quarters outside the tensor", "64 * 128 * 2", 64, 128, 2, 16384, 96, 192, false},
+    {"A and B, bf16, 64 x 128 each, on one barrier", "2 * 16384", 64, 128, 2, 32768, 0, 0, true},
+    {"bf16 box 16 x 8 under the 128-byte swizzle (padding not counted)", "16 * 8 * 2", 16, 8, 2, 256, 0, 0, false},
+    {"fp32 box 32 x 8", "32 * 8 * 4", 32, 8, 4, 1024, 0, 0, false},
+};
+
+void run_bytes(const ByteCase& one) {
+  const Buffer<uint32_t> in(counting(128 * 256)), out(std::vector<uint32_t>(32));
+  const CUtensorMap map = tensor_map(in.get(), {128, 256}, {one.box_x, one.box_y},
+                                     one.element == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                                     one.element);
+  launch(counted, dim3(1), 32, 33 * 1024, 1, nullptr, map, map, one.bytes, one.x, one.y, one.both, out.get());
+  check(cudaDeviceSynchronize(), one.what);
+}
+
+void print_bytes() {
+  std::printf("| copies | bytes | |\n|---|---|---|\n");
+  for (const ByteCase& one : kByteCases) {
+    run_bytes(one);
+    std::printf("| %s | %u | %s |\n", one.what, one.bytes, one.sum);
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
-  if (count == 2 && std::string(words[1]) == "--phases") {
-    print_phases();
+  if (count == 2 && std::string(words[1]).rfind("--", 0) == 0) {
+    std::string(words[1]) == "--phases" ? print_phases() : print_bytes();
     return testing::failures == 0 ? 0 : 1;
   }
   testing::read_arguments(count, words);
@@ -613,5 +665,8 @@ int main(int count, char** words) {
   testing::run("multicast", test_multicast);
   testing::run("new_map", test_new_map);
   testing::run("through_global", test_through_global);
+  testing::run("bytes", [] {
+    for (const ByteCase& one : kByteCases) run_bytes(one);
+  });
   return testing::result();
 }

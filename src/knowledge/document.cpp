@@ -172,7 +172,11 @@ class Flattening {
       const std::string_view name = trimmed.substr(10, trimmed.find('"', 10) - 10);
       auto included = locate(file, name);
       if (!included) return tl::unexpected(included.error());
-      if (std::find(open_.begin(), open_.end(), *included) == open_.end() && !seen_.insert(*included).second) continue;
+      // Headers come in once, as their `#pragma once` says; a pattern may come in again, under other macros.
+      if (included->ends_with(".cuh") && std::find(open_.begin(), open_.end(), *included) == open_.end() &&
+          !seen_.insert(*included).second) {
+        continue;
+      }
       auto inner = run(*included);
       if (!inner) return inner;
       out += *inner;

@@ -33,8 +33,8 @@ Result<Rendered> render_document(const std::filesystem::path& folder, std::strin
 /// A file below `folder` by its relative path, read; absolute paths, "..", and links that lead out are errors.
 Result<std::string> read_inside(const std::filesystem::path& folder, std::string_view relative);
 
-/// A source file with its `#include "NAME"` put in, each once, found beside it or in common/include or
-/// TARGET/include: one file that stands alone, as a candidate must.
+/// A source file with its `#include "NAME"` put in (headers once), found beside it, in common/include, in
+/// TARGET/include, or as a path from the folder: one file that stands alone, as a candidate must.
 Result<std::string> flatten(const std::filesystem::path& folder, std::string_view file, std::string_view target);
 
 }  // namespace ptxbench::knowledge

@@ -84,6 +84,17 @@ std::size_t behind_parentheses(const std::vector<Token>& tokens, std::size_t i) 
   return tokens.size();
 }
 
+/// NAME ( ... ) [const] {, after something that can be a type.
+bool defines_function(const std::vector<Token>& tokens, std::size_t i) {
+  if (i == 0 || !is(tokens, i + 1, "(")) return false;
+  const std::string_view before = tokens[i - 1].text;
+  if (!(tokens[i - 1].word || before == "*" || before == "&" || before == ">")) return false;
+  if (before == "return" || before == "if" || before == "while" || before == "for" || before == "switch") return false;
+  std::size_t end = behind_parentheses(tokens, i + 1);
+  if (is(tokens, end, "const")) ++end;
+  return is(tokens, end, "{");
+}
+
 }  // namespace
 
 Result<std::map<std::string, Region, std::less<>>> find_regions(std::string_view source, std::string_view name) {
@@ -132,7 +143,6 @@ CodeNames read_names(std::string_view code) {
     const std::string_view word = tokens[i].text;
     names.words.emplace(word);
     const bool call = is(tokens, i + 1, "(");
-    if (call || is(tokens, i + 1, "<")) names.called.emplace(word);
     const std::string_view before = i > 0 ? tokens[i - 1].text : std::string_view();
     if (before == "struct" || before == "class" || before == "enum" || before == "define") {
       names.defined.emplace(word);
@@ -140,12 +150,10 @@ CodeNames read_names(std::string_view code) {
       if (before == "define" && call) names.helpers.emplace(word);
     }
     if (is(tokens, i + 1, "=") || is(tokens, i + 1, "[")) names.defined.emplace(word);
-    // A function definition: NAME ( ... ) [const] {, after something that can be its type.
-    if (!call || i == 0 || !(tokens[i - 1].word || before == "*" || before == "&" || before == ">")) continue;
-    if (before == "return" || before == "if" || before == "while" || before == "for" || before == "switch") continue;
-    std::size_t end = behind_parentheses(tokens, i + 1);
-    if (is(tokens, end, "const")) ++end;
-    if (!is(tokens, end, "{")) continue;
+    if (!defines_function(tokens, i)) {
+      if (call || is(tokens, i + 1, "<")) names.called.emplace(word);
+      continue;
+    }
     names.defined.emplace(word);
     for (std::size_t back = i; back > 0 && i - back < 14; --back) {
       const std::string_view text = tokens[back - 1].text;

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(64) pipeline(const uint32_t* in, uint32_t* out
       __syncwarp();
       if (fault == kFenceEarly) fence_async_shared();
       staging[lane_id()] = 2 * a;
-      if (fault != kHalfWritten) staging[lane_id() + 32] = 2 * b;
+      staging[lane_id() + 32] = 2 * b;
       if (fault != kNoFence && fault != kFenceEarly) fence_async_shared();
       __syncwarp();
       if (lane_id() == 0) {
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(32) pair(uint32_t* out, int fault) {
 __global__ void __launch_bounds__(64) small(const uint32_t* in, uint32_t* out, int count, int fault) {
   __shared__ alignas(16) uint32_t values[64];
   const uint32_t i = threadIdx.x;
-  values[i] = i < uint32_t(count) || fault == kTail ? in[i] : 0;
+  if (fault != kHalfWritten || i < 32) values[i] = i < uint32_t(count) || fault == kTail ? in[i] : 0;
   if (fault == kNoWarpBarrier) {
     if (i < uint32_t(count)) out[i] = values[i ^ 1];
     return;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(64) small(const uint32_t* in, uint32_t* out, i
     if (i < 8) out[i] = load_shared(smem(values) + 4 * i).x;
     return;
   }
-  if (i < uint32_t(count)) out[i] = values[i ^ 32];
+  if (i < uint32_t(count) && values[i ^ 32] != 9) out[i] = values[i ^ 32];
 }
 
 __global__ void __launch_bounds__(32) stores(const __grid_constant__ CUtensorMap map, int x, int y) {
@@ -308,7 +308,7 @@ constexpr Case kCases[] = {
     {"other_span", "wgmma.layout", run_product, kOtherSpan},
     {"lane_in_descriptor", "wgmma.divergent", run_product, kLaneInDescriptor},
     {"three_warps", "wgmma.partial", run_product, kThreeWarps},
-    {"half_written", "memory.uninitialised", run_pipeline, kHalfWritten},
+    {"half_written", "memory.uninitialised", run_small, kHalfWritten},
     {"tile_misaligned", "tma.box", run_product, kTileMisaligned},
     {"vector_misaligned", "memory.misaligned", run_small, kVectorMisaligned},
     {"leave_early", "sync.exit", run_pair, kLeaveEarly},

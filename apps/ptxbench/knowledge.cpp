@@ -68,12 +68,13 @@ ExitCode list(const Options& options) {
   for (const Tag& tag : hub->tags()) {
     const auto text = hub->text(tag.name);
     if (!text) return report_error(text.error());
-    fmt::print("{:<20} {:<8} ~{:>6} tokens  {}\n", tag.name, tag.target, knowledge::estimate_tokens(*text), tag.summary);
+    fmt::print("{:<20} {:<8} ~{:>6} tokens  {}\n", tag.name, tag.target, knowledge::estimate_tokens(*text),
+               tag.summary);
   }
   for (const auto& [alias, tag] : hub->aliases()) fmt::print("{:<20} is {}\n", alias, tag);
   for (const Tag& variant : hub->variants()) {
-    fmt::print("{:<20} after any tag{}: {}\n", variant.name,
-               variant.target.empty() ? "" : " of " + variant.target, variant.summary);
+    fmt::print("{:<20} after any tag{}: {}\n", variant.name, variant.target.empty() ? "" : " of " + variant.target,
+               variant.summary);
   }
   for (const auto& [name, reason] : hub->absent()) fmt::print("{:<20} no pack: {}\n", name, reason);
   return ExitCode::passed;
@@ -149,19 +150,22 @@ ExitCode check(const Options& options) {
     };
     {
       std::vector<std::jthread> threads;
-      for (unsigned i = 0; i < std::min(2u, std::max(1u, std::thread::hardware_concurrency())); ++i) threads.emplace_back(work);
+      for (unsigned i = 0; i < std::min(2u, std::max(1u, std::thread::hardware_concurrency())); ++i)
+        threads.emplace_back(work);
     }
     if (failed) return report_error(*failed);
     compiled = jobs.size();
   }
   if (options.json) {
     Json list = Json::array();
-    for (const auto& fault : *faults) list.push_back({{"rule", fault.rule}, {"place", fault.place}, {"message", fault.message}});
-    fmt::print("{}\n", Json{{"schema", "ptxbench.knowledge.check/1"}, {"compiled", compiled}, {"faults", list}}
-                           .dump(1, ' ', false, Json::error_handler_t::replace));
+    for (const auto& fault : *faults)
+      list.push_back({{"rule", fault.rule}, {"place", fault.place}, {"message", fault.message}});
+    fmt::print("{}\n", Json{{"schema", "ptxbench.knowledge.check/1"}, {"compiled", compiled}, {"faults", list}}.dump(
+                           1, ' ', false, Json::error_handler_t::replace));
   } else {
     const base::Style style(base::use_color(stdout));
-    for (const auto& fault : *faults) fmt::print("{} {}: {}\n", style.red(fault.rule + ":"), fault.place, fault.message);
+    for (const auto& fault : *faults)
+      fmt::print("{} {}: {}\n", style.red(fault.rule + ":"), fault.place, fault.message);
     fmt::print("{}: {} faults{}\n", options.tag.empty() ? "all packs" : options.tag, faults->size(),
                options.no_compile ? ", nothing was compiled" : fmt::format(", {} compilations", compiled));
   }
@@ -197,8 +201,8 @@ void add_knowledge(CLI::App& app, ExitCode& exit_code) {
   check_command->add_option("tag", options->tag, "Only this one");
   check_command->add_flag("--no-compile", options->no_compile, "Leave out what needs nvcc");
   check_command->add_flag("--json", options->json, "One JSON object instead of text");
-  CLI::App* flatten_command =
-      command->add_subcommand("flatten", "A header, pattern or program as one file that stands alone, as a candidate must");
+  CLI::App* flatten_command = command->add_subcommand(
+      "flatten", "A header, pattern or program as one file that stands alone, as a candidate must");
   flatten_command->add_option("file", options->file, "Relative to the packs' folder")->required();
   flatten_command->add_option("--target", options->target, "Architecture")->capture_default_str();
 

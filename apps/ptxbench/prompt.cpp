@@ -58,7 +58,8 @@ ExitCode prompt(const Options& options) {
     const auto tag = hub->find(options.pack);
     if (!tag) return report_error(tag.error());
     if (!options.target.empty() && options.target != tag->target) {
-      return report_error(Error{ErrorKind::input, fmt::format("pack {} is for {}, not for {}", options.pack, tag->target, target)});
+      return report_error(
+          Error{ErrorKind::input, fmt::format("pack {} is for {}, not for {}", options.pack, tag->target, target)});
     }
     target = tag->target;
     auto text = hub->text(options.pack);
@@ -69,13 +70,14 @@ ExitCode prompt(const Options& options) {
   const std::string user = agent::task_message(*task);
   const std::size_t tokens = knowledge::estimate_tokens(system) + knowledge::estimate_tokens(user);
   if (options.json) {
-    fmt::print("{}\n", Json{{"schema", "ptxbench.prompt/1"},
-                            {"problem", task->definition.name},
-                            {"target", target},
-                            {"pack", options.pack.empty() ? Json(nullptr) : Json(options.pack)},
-                            {"estimated_tokens", tokens},
-                            {"messages", {{{"role", "system"}, {"content", system}}, {{"role", "user"}, {"content", user}}}}}
-                           .dump(1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n",
+               Json{{"schema", "ptxbench.prompt/1"},
+                    {"problem", task->definition.name},
+                    {"target", target},
+                    {"pack", options.pack.empty() ? Json(nullptr) : Json(options.pack)},
+                    {"estimated_tokens", tokens},
+                    {"messages", {{{"role", "system"}, {"content", system}}, {{"role", "user"}, {"content", user}}}}}
+                   .dump(1, ' ', false, Json::error_handler_t::replace));
     return ExitCode::passed;
   }
   const base::Style style(base::use_color(stdout));

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void add_files(const fs::path& folder, const std::string& below, std::string_view ending, std::vector<std::string>& files) {
+void add_files(const fs::path& folder, const std::string& below, std::string_view ending,
+               std::vector<std::string>& files) {
   std::error_code error;
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder / below, error)) {
@@ -48,8 +49,8 @@ Result<std::string> compile(const Hub& hub, const CompileJob& job, const fs::pat
   if (!source) return source.error().message;
   static const auto toolchain = candidate::find_toolchain();
   if (!toolchain) return tl::unexpected(toolchain.error());
-  std::vector<std::string> words = {"-cubin", "-arch=" + job.target, "-std=c++17", "-Xptxas", "-warn-spills",
-                                    "-I" + toolchain->lean_include.string()};
+  std::vector<std::string> words = {"-cubin",  "-arch=" + job.target, "-std=c++17",
+                                    "-Xptxas", "-warn-spills",        "-I" + toolchain->lean_include.string()};
   base::Sha256 hash;
   hash.update_field(toolchain->cuda.version).update_field(toolchain->lean_digest).update_field(*source);
   for (const std::string& word : words) hash.update_field(word);
@@ -59,7 +60,8 @@ Result<std::string> compile(const Hub& hub, const CompileJob& job, const fs::pat
 
   const auto work = base::TempDir::create();
   if (!work) return tl::unexpected(work.error());
-  if (auto written = base::write_file_atomic(work->path() / "pack.cu", *source); !written) return tl::unexpected(written.error());
+  if (auto written = base::write_file_atomic(work->path() / "pack.cu", *source); !written)
+    return tl::unexpected(written.error());
   base::ProcessOptions options;
   options.argv = {toolchain->cuda.nvcc.string()};
   options.argv.insert(options.argv.end(), words.begin(), words.end());

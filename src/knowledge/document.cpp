@@ -43,7 +43,8 @@ class Renderer {
  private:
   Result<void> add_line(std::string_view line) {
     if (base::trim(line).starts_with("```")) {
-      return input_error("code in a document is not tested: move it to a source file and write {{{{code FILE#REGION}}}}");
+      return input_error(
+          "code in a document is not tested: move it to a source file and write {{{{code FILE#REGION}}}}");
     }
     const std::string_view trimmed = base::trim(line);
     if (trimmed.starts_with("{{") && trimmed.ends_with("}}") && trimmed.find("}}") == trimmed.size() - 2) {
@@ -63,7 +64,8 @@ class Renderer {
       if (close == std::string_view::npos) return input_error("a {{{{ without its }}}}");
       const Directive directive = parse_directive(line.substr(open + 2, close - open - 2));
       if (directive.name != "number") {
-        return input_error("unknown '{{{{{}}}}}' inside a line: only {{{{number GROUP.KEY}}}} may stand there", directive.name);
+        return input_error("unknown '{{{{{}}}}}' inside a line: only {{{{number GROUP.KEY}}}} may stand there",
+                           directive.name);
       }
       const auto number = numbers_.find(target_, directive.arguments);
       if (!number) return tl::unexpected(number.error());
@@ -102,6 +104,10 @@ class Renderer {
       block += *text;
     }
     if (base::trim(block).empty()) return input_error("{{{{code}}}} puts nothing in");
+    if (block.find("#include \"") != std::string::npos) {
+      return input_error(
+          "shown code includes a header of ours; what a model hands in is one file: show a region without it");
+    }
     out_.code += block;
     out_.text += "```cpp\n" + block + "```\n";
     return {};
@@ -164,7 +170,8 @@ class Flattening {
     std::string out;
     for (const std::string_view line : base::split_lines(*text)) {
       const std::string_view trimmed = base::trim(line);
-      if (trimmed == "#pragma once" || trimmed.starts_with("// region ") || trimmed.starts_with("// endregion")) continue;
+      if (trimmed == "#pragma once" || trimmed.starts_with("// region ") || trimmed.starts_with("// endregion"))
+        continue;
       if (!trimmed.starts_with("#include \"")) {
         out.append(line).append("\n");
         continue;
@@ -194,8 +201,10 @@ class Flattening {
       std::error_code ignored;
       if (fs::is_regular_file(folder_ / candidate, ignored)) return candidate;
     }
-    return input_error("{} includes \"{}\", which is neither beside it nor in common/include or {}/include, nor a path "
-                       "from the knowledge folder", from, name, target_);
+    return input_error(
+        "{} includes \"{}\", which is neither beside it nor in common/include or {}/include, nor a path "
+        "from the knowledge folder",
+        from, name, target_);
   }
 
   const fs::path& folder_;

@@ -13,10 +13,10 @@ namespace ptxbench::knowledge {
 
 /// A document with all it includes put in.
 struct Rendered {
-  std::string text;                 ///< Markdown as a model sees it
-  std::string prose;                ///< the document's own lines, code and tables left out; line numbers are kept
-  std::string code;                 ///< all code that was put in
-  std::set<std::string> sources;    ///< files that code and tables came from, relative to the folder
+  std::string text;               ///< Markdown as a model sees it
+  std::string prose;              ///< the document's own lines, code and tables left out; line numbers are kept
+  std::string code;               ///< all code that was put in
+  std::set<std::string> sources;  ///< files that code and tables came from, relative to the folder
 };
 
 /// Puts into a document what it names. A line of its own holds one of

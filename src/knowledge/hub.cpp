@@ -44,11 +44,12 @@ Result<RawTag> read_tag(const std::string& name, const TomlValue& value) {
       (key == "extends" ? tag.extends : tag.fragments) = std::move(*list);
     } else if (key == "budget") {
       const auto* number = member.get_if<std::int64_t>();
-      if (number == nullptr || *number <= 0) return input_error("{}:{}: budget must be a positive integer", kFile, member.line);
+      if (number == nullptr || *number <= 0)
+        return input_error("{}:{}: budget must be a positive integer", kFile, member.line);
       tag.budget = static_cast<std::size_t>(*number);
     } else {
-      return input_error("{}:{}: tag {} has an unknown member '{}': target, summary, extends, fragments or budget", kFile,
-                         member.line, name, key);
+      return input_error("{}:{}: tag {} has an unknown member '{}': target, summary, extends, fragments or budget",
+                         kFile, member.line, name, key);
     }
   }
   return tag;
@@ -133,7 +134,8 @@ Result<Program> read_program(const std::string& file, const TomlValue& value) {
   if (members == nullptr) return input_error("{}:{}: program {} must be a table", kFile, value.line, file);
   for (const auto& [key, member] : *members) {
     if (key != "targets" && key != "runs") {
-      return input_error("{}:{}: program {} has an unknown member '{}': targets or runs", kFile, member.line, file, key);
+      return input_error("{}:{}: program {} has an unknown member '{}': targets or runs", kFile, member.line, file,
+                         key);
     }
     auto list = toml_strings(member, kFile, key);
     if (!list) return tl::unexpected(list.error());
@@ -216,19 +218,23 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
   }
   std::set<std::string> names(order.begin(), order.end());
   for (const auto& [alias, tag] : hub.aliases_) {
-    if (!names.insert(alias).second) return input_error("{}: alias {} is the name of a tag or another alias", kFile, alias);
+    if (!names.insert(alias).second)
+      return input_error("{}: alias {} is the name of a tag or another alias", kFile, alias);
     if (raw.count(tag) == 0) {
-      return input_error("{}: alias {} stands for '{}', which is no tag{}", kFile, alias, tag, base::did_you_mean(tag, order));
+      return input_error("{}: alias {} stands for '{}', which is no tag{}", kFile, alias, tag,
+                         base::did_you_mean(tag, order));
     }
   }
   for (const auto& [name, reason] : hub.absent_) {
-    if (!names.insert(name).second) return input_error("{}: {} is said to be absent, but is a tag or an alias", kFile, name);
+    if (!names.insert(name).second)
+      return input_error("{}: {} is said to be absent, but is a tag or an alias", kFile, name);
   }
   for (const auto* list : {&hub.tags_, &hub.variants_}) {
     for (const Tag& tag : *list) {
       for (const std::string& fragment : tag.fragments) {
         const auto found = read_inside(folder, fragment);
-        if (!found) return input_error("{}: {} has a document that cannot be read: {}", kFile, tag.name, found.error().message);
+        if (!found)
+          return input_error("{}: {} has a document that cannot be read: {}", kFile, tag.name, found.error().message);
       }
     }
   }

@@ -17,7 +17,7 @@ namespace ptxbench::knowledge {
 /// A pack: which documents a model gets, in which order.
 struct Tag {
   std::string name;
-  std::string target;                  ///< "sm_90a" or "sm_100a"
+  std::string target;  ///< "sm_90a" or "sm_100a"
   std::string summary;
   std::vector<std::string> fragments;  ///< documents, relative to the folder
   std::size_t budget = 0;              ///< of estimated tokens

@@ -53,8 +53,8 @@ std::string without_spans(std::string_view line) {
   return rest;
 }
 
-constexpr std::string_view kFamilies[] = {"memory", "race", "proxy", "async", "mbarrier", "wgmma", "tcgen05",
-                                          "tma",    "sync", "launch", "numeric", "unsupported"};
+constexpr std::string_view kFamilies[] = {"memory",  "race", "proxy", "async",  "mbarrier", "wgmma",
+                                          "tcgen05", "tma",  "sync",  "launch", "numeric",  "unsupported"};
 
 /// "proxy.fence-late", "launch.*": a rule id by its look; PTX such as `wgmma.fence.sync` is told apart by what follows.
 bool looks_like_rule(std::string_view span) {
@@ -62,7 +62,9 @@ bool looks_like_rule(std::string_view span) {
   if (dot == std::string_view::npos || dot + 1 >= span.size()) return false;
   const std::string_view rest = span.substr(dot + 1);
   if (std::find(std::begin(kFamilies), std::end(kFamilies), span.substr(0, dot)) == std::end(kFamilies)) return false;
-  return rest == "*" || std::all_of(rest.begin(), rest.end(), [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0 || c == '-'; });
+  return rest == "*" || std::all_of(rest.begin(), rest.end(), [](char c) {
+           return std::islower(static_cast<unsigned char>(c)) != 0 || c == '-';
+         });
 }
 
 class Linter {
@@ -153,10 +155,12 @@ class Linter {
     }
     for (const std::string& name : shown.called) {
       if (known.helpers.count(name) != 0 && shown.defined.count(name) == 0 && shown.helpers.count(name) == 0) {
-        fault("helper", tag.name, fmt::format("shown code uses {}, which {} defines and the tag does not show", name,
-                                              known.helper_files.find(name)->second));
+        fault("helper", tag.name,
+              fmt::format("shown code uses {}, which {} defines and the tag does not show", name,
+                          known.helper_files.find(name)->second));
       }
     }
+    for (std::size_t i = 0; i < documents->size(); ++i) check_pieces(tag.fragments[i], (*documents)[i], shown);
     for (std::size_t i = 0; i < documents->size(); ++i) {
       check_prose(tag, tag.fragments[i], (*documents)[i].prose, known, shown);
     }
@@ -165,6 +169,25 @@ class Linter {
       fault("budget", tag.name, fmt::format("about {} tokens, the budget is {}", tokens, tag.budget));
     } else if (tokens < tag.budget / 2) {
       fault("budget", tag.name, fmt::format("about {} tokens: a budget of {} says nothing", tokens, tag.budget));
+    }
+  }
+
+  /// A pattern's own functions, types and constants that shown pieces of it use must be shown too.
+  void check_pieces(const std::string& place, const Rendered& document, const CodeNames& shown) {
+    const CodeNames used = read_names(document.code);
+    for (const std::string& source : document.sources) {
+      if (source.find("/patterns/") == std::string::npos) continue;
+      const auto text = read_inside(hub_.folder(), source);
+      if (!text) continue;
+      const CodeNames all = read_names(*text);
+      for (const std::string& name : used.words) {
+        const bool constant =
+            name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1])) != 0;
+        if (all.helpers.count(name) == 0 && !(constant && all.defined.count(name) != 0)) continue;
+        if (shown.defined.count(name) != 0 || shown.helpers.count(name) != 0) continue;
+        fault("helper", place,
+              fmt::format("shown code uses {}, which {} defines in a part that is not shown", name, source));
+      }
     }
   }
 
@@ -203,11 +226,15 @@ class Linter {
       at = end;
       if (!starts_word(word.front()) && known.words.count(word) == 0) {
         // A literal: digits, 0x..., 1u.
-        if (std::isdigit(static_cast<unsigned char>(word.front())) != 0 && word.find_first_not_of("0123456789abcdefxulfABCDEF") == std::string_view::npos) continue;
+        if (std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+            word.find_first_not_of("0123456789abcdefxulfABCDEF") == std::string_view::npos)
+          continue;
       }
       if (known.words.count(word) == 0) {
-        fault("identifier", place, fmt::format("`{}`: no file that is compiled for {} has '{}'", span, tag.target, word));
-      } else if (called && known.helpers.count(word) != 0 && shown.defined.count(word) == 0 && shown.helpers.count(word) == 0) {
+        fault("identifier", place,
+              fmt::format("`{}`: no file that is compiled for {} has '{}'", span, tag.target, word));
+      } else if (called && known.helpers.count(word) != 0 && shown.defined.count(word) == 0 &&
+                 shown.helpers.count(word) == 0) {
         fault("helper", place, fmt::format("`{}`: {} does not show {}", span, tag.name, word));
       }
     }
@@ -233,7 +260,8 @@ class Linter {
       }
       std::string digits;
       while (at < line.size() && (std::isdigit(static_cast<unsigned char>(line[at])) != 0 ||
-                                  (line[at] == ',' && at + 1 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 1])) != 0))) {
+                                  (line[at] == ',' && at + 1 < line.size() &&
+                                   std::isdigit(static_cast<unsigned char>(line[at + 1])) != 0))) {
         if (line[at] != ',') digits += line[at];
         ++at;
       }
@@ -263,7 +291,8 @@ class Linter {
   }
 
   void check_folder() {
-    for (const std::string& contradiction : hub_.numbers().contradictions()) fault("number", "numbers.toml", contradiction);
+    for (const std::string& contradiction : hub_.numbers().contradictions())
+      fault("number", "numbers.toml", contradiction);
     Words used;
     for (const auto* list : {&hub_.tags(), &hub_.variants()}) {
       for (const Tag& tag : *list) {
@@ -279,10 +308,12 @@ class Linter {
     }
     for (const Program& program : hub_.programs()) {
       used.insert(program.file);
-      if (const auto text = read_inside(hub_.folder(), program.file); !text) fault("document", program.file, text.error().message);
+      if (const auto text = read_inside(hub_.folder(), program.file); !text)
+        fault("document", program.file, text.error().message);
     }
     std::error_code error;
-    for (auto it = fs::recursive_directory_iterator(hub_.folder(), error); it != fs::recursive_directory_iterator(); it.increment(error)) {
+    for (auto it = fs::recursive_directory_iterator(hub_.folder(), error); it != fs::recursive_directory_iterator();
+         it.increment(error)) {
       if (!it->is_regular_file()) continue;
       const std::string file = it->path().lexically_relative(hub_.folder()).generic_string();
       if (file == "hub.toml" || file == "numbers.toml" || used.count(file) != 0) continue;
@@ -294,7 +325,9 @@ class Linter {
       const Vocabulary& known = vocabulary(std::string(target));
       for (const std::string& helper : known.helpers) {
         // Macros are proved by what they define.
-        if (std::none_of(helper.begin(), helper.end(), [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; })) continue;
+        if (std::none_of(helper.begin(), helper.end(),
+                         [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; }))
+          continue;
         if (known.called_by_programs.count(helper) == 0 && header_calls_[std::string(target)].count(helper) == 0) {
           fault("untested", known.helper_files.find(helper)->second,
                 fmt::format("no pattern, program or tested helper for {} uses {}", target, helper));
@@ -308,7 +341,8 @@ class Linter {
       const auto text = read_inside(hub_.folder(), job.file);
       if (!text) continue;
       for (const std::string_view line : base::split_lines(*text)) {
-        if (line.starts_with("#include \"") && (line.ends_with("/" + name + "\"") || line.ends_with("\"" + name + "\""))) {
+        if (line.starts_with("#include \"") &&
+            (line.ends_with("/" + name + "\"") || line.ends_with("\"" + name + "\""))) {
           return true;
         }
       }

@@ -12,20 +12,22 @@ namespace ptxbench::knowledge {
 
 /// Something that is wrong with the packs.
 struct Fault {
-  std::string rule;     ///< "identifier", "helper", "number", "rule-id", "budget", "unreachable", "untested", "compile", "document"
-  std::string place;    ///< "sm_90a/docs/tma.md:12", or a tag
+  std::string rule;   ///< "identifier", "helper", "number", "rule-id", "budget", "unreachable", "untested", "compile",
+                      ///< "document"
+  std::string place;  ///< "sm_90a/docs/tma.md:12", or a tag
   std::string message;
 };
 
 struct LintOptions {
-  std::string tag;                       ///< only this one; empty: all, with what concerns the folder as a whole
-  std::filesystem::path hazard_rules;    ///< docs/hazards.md; empty: rule ids are not checked, which is a fault
+  std::string tag;                     ///< only this one; empty: all, with what concerns the folder as a whole
+  std::filesystem::path hazard_rules;  ///< docs/hazards.md; empty: rule ids are not checked, which is a fault
 };
 
 /// Everything that can be told without a compiler:
 ///
 /// - an identifier or PTX word that a document spells as code, and no compiled file of its target has;
-/// - a helper that a document names, or shown code calls, and the tag does not show;
+/// - a helper that a document names, or shown code calls, and the tag does not show; the same for a pattern's own
+///   functions and constants;
 /// - a helper that no program or pattern calls;
 /// - a number of 100 or more in prose that numbers.toml does not have; contradictions inside numbers.toml;
 /// - a rule id that docs/hazards.md does not have;

@@ -117,8 +117,8 @@ class Evaluator {
     }
     skip();
     const std::size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_' ||
-                                  text_[at_] == '.')) {
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_' || text_[at_] == '.')) {
       ++at_;
     }
     const std::string_view word = text_.substr(begin, at_ - begin);
@@ -144,12 +144,14 @@ Result<Number> read_number(const TomlValue& value, const std::string& file, std:
   number.key = std::move(key);
   number.line = value.line;
   const auto* members = value.get_if<TomlValue::Table>();
-  if (members == nullptr) return input_error("{}:{}: {} must be a table with value and text", file, value.line, number.name());
+  if (members == nullptr)
+    return input_error("{}:{}: {} must be a table with value and text", file, value.line, number.name());
   bool has_value = false;
   for (const auto& [name, member] : *members) {
     if (name == "value") {
       const auto* integer = member.get_if<std::int64_t>();
-      if (integer == nullptr) return input_error("{}:{}: the value of {} must be an integer", file, member.line, number.name());
+      if (integer == nullptr)
+        return input_error("{}:{}: the value of {} must be an integer", file, member.line, number.name());
       number.value = *integer;
       has_value = true;
       continue;
@@ -188,7 +190,8 @@ Result<Numbers> Numbers::load(const std::filesystem::path& file) {
     auto& list = numbers.scopes_[scope];
     for (const auto& [group, facts] : *group_table) {
       const auto* fact_table = facts.get_if<TomlValue::Table>();
-      if (fact_table == nullptr) return input_error("{}:{}: {}.{} must be a table of facts", name, facts.line, scope, group);
+      if (fact_table == nullptr)
+        return input_error("{}:{}: {}.{} must be a table of facts", name, facts.line, scope, group);
       for (const auto& [key, fact] : *fact_table) {
         auto number = read_number(fact, name, group, key);
         if (!number) return tl::unexpected(number.error());
@@ -225,7 +228,8 @@ std::vector<const Number*> Numbers::of(std::string_view target) const {
 Result<std::string> Numbers::table(std::string_view target, std::string_view group) const {
   std::string rows;
   for (const Number* number : of(target)) {
-    if (number->group == group && !number->label.empty()) rows += fmt::format("| {} | {} |\n", number->label, number->text);
+    if (number->group == group && !number->label.empty())
+      rows += fmt::format("| {} | {} |\n", number->label, number->text);
   }
   if (rows.empty()) return input_error("{} has no group '{}' with labels for {}", file_, group, target);
   return "| what | value |\n|---|---|\n" + rows;
@@ -237,7 +241,8 @@ std::vector<std::string> Numbers::contradictions() const {
     for (const Number& number : facts) {
       const std::string place = fmt::format("{}:{}: {}.{}", file_, number.line, scope, number.name());
       if (const auto said = value_of(number.text); said && *said != number.value) {
-        found.push_back(fmt::format("{}: the text '{}' says {}, the value is {}", place, number.text, *said, number.value));
+        found.push_back(
+            fmt::format("{}: the text '{}' says {}, the value is {}", place, number.text, *said, number.value));
       }
       if (number.equals.empty()) continue;
       const auto value = evaluate(number.equals, *this, scope);

@@ -14,11 +14,11 @@ namespace ptxbench::knowledge {
 /// One fact of numbers.toml.
 struct Number {
   std::string group, key;
-  std::string label;        ///< its row in a table
-  std::string text;         ///< as documents print it, "227 KiB"
-  std::int64_t value = 0;   ///< in units of one
-  std::string equals;       ///< an expression over other facts that must give `value`, or empty
-  std::string attribute;    ///< the device attribute that has this value, or empty
+  std::string label;       ///< its row in a table
+  std::string text;        ///< as documents print it, "227 KiB"
+  std::int64_t value = 0;  ///< in units of one
+  std::string equals;      ///< an expression over other facts that must give `value`, or empty
+  std::string attribute;   ///< the device attribute that has this value, or empty
   std::uint32_t line = 0;
 
   std::string name() const { return group + "." + key; }

@@ -23,10 +23,10 @@ Result<std::map<std::string, Region, std::less<>>> find_regions(std::string_view
 
 /// What names a piece of CUDA code contains.
 struct CodeNames {
-  std::set<std::string, std::less<>> words;        ///< identifiers, and words inside string literals
-  std::set<std::string, std::less<>> called;       ///< identifiers followed by '(' or '<'
-  std::set<std::string, std::less<>> defined;      ///< functions, structs, macros and constants defined here
-  std::set<std::string, std::less<>> helpers;      ///< of those, functions and types with DEVICE, struct, inline or enum
+  std::set<std::string, std::less<>> words;    ///< identifiers, and words inside string literals
+  std::set<std::string, std::less<>> called;   ///< identifiers followed by '(' or '<'
+  std::set<std::string, std::less<>> defined;  ///< functions, structs, macros and constants defined here
+  std::set<std::string, std::less<>> helpers;  ///< of those, functions and types with DEVICE, struct, inline or enum
 };
 
 /// Reads code without compiling it: comments are left out, except that a comment `// helpers: a b` names functions that

@@ -21,7 +21,8 @@ Result<Rendered> render(const Folder& folder, std::string_view text) {
 
 TEST(Document, PutsCodeIn) {
   const Folder folder;
-  const auto document = render(folder, "A\n\n{{code common/include/tools.cuh#tools common/include/tools.cuh#hidden}}\nB\n");
+  const auto document =
+      render(folder, "A\n\n{{code common/include/tools.cuh#tools common/include/tools.cuh#hidden}}\nB\n");
   ASSERT_TRUE(document) << document.error().message;
   EXPECT_THAT(document->text, HasSubstr("A\n\n```cpp\n#define DEVICE __device__ inline\n"));
   EXPECT_THAT(document->text, HasSubstr("return twice(x) + x;\n}\n```\nB\n"));
@@ -33,14 +34,20 @@ TEST(Document, PutsCodeIn) {
 TEST(Document, PutsWholeFilesTablesAndNumbersIn) {
   const Folder folder;
   folder.write("tables/t.md", "| a |\n|---|");
-  const auto document = render(folder, "{{code programs/use.cu}}\n{{table tables/t.md}}\n{{numbers machine}}\nof {{number limits.shared}}.\n");
+  const auto document = render(
+      folder,
+      "{{code programs/use.cu#main}}\n{{table tables/t.md}}\n{{numbers machine}}\nof {{number limits.shared}}.\n");
   ASSERT_TRUE(document) << document.error().message;
-  EXPECT_THAT(document->text, HasSubstr("int main() { return 0; }\n```\n| a |\n|---|\n| what | value |\n|---|---|\n| SMs | 132 |\nof 1 KiB.\n"));
+  EXPECT_THAT(
+      document->text,
+      HasSubstr(
+          "int main() { return 0; }\n```\n| a |\n|---|\n| what | value |\n|---|---|\n| SMs | 132 |\nof 1 KiB.\n"));
 }
 
 TEST(Document, ShowsIndentedRegionsFromTheLeftEdge) {
   const Folder folder;
-  folder.write("programs/use.cu", "int main() {\n  // region inner\n  if (true) {\n    return 0;\n  }\n  // endregion inner\n}\n");
+  folder.write("programs/use.cu",
+               "int main() {\n  // region inner\n  if (true) {\n    return 0;\n  }\n  // endregion inner\n}\n");
   const auto document = render(folder, "{{code programs/use.cu#inner}}\n");
   ASSERT_TRUE(document) << document.error().message;
   EXPECT_EQ(document->code, "if (true) {\n  return 0;\n}\n");
@@ -59,7 +66,8 @@ TEST_P(RefusedDocument, SaysWhereAndWhy) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Cases, RefusedDocument,
-    ::testing::Values(Refused{"OwnCode", "\n```cpp\nint x;\n```\n", "is not tested"},
+    ::testing::Values(Refused{"OwnInclude", "\n{{code sm_90a/patterns/pattern.cu}}\n", "is one file"},
+                      Refused{"OwnCode", "\n```cpp\nint x;\n```\n", "is not tested"},
                       Refused{"UnknownDirective", "\n{{cod common/include/tools.cuh}}\n", "unknown '{{cod}}'"},
                       Refused{"UnknownRegion", "\n{{code common/include/tools.cuh#tool}}\n", "did you mean 'tools'?"},
                       Refused{"MissingFile", "\n{{code common/include/nothing.cuh}}\n", "there is no"},
@@ -84,7 +92,9 @@ TEST(Flatten, MakesOneFile) {
 
 TEST(Flatten, TakesHeadersOnceAndSourcesAgain) {
   const Folder folder;
-  folder.write("programs/use.cu", "#include \"tools.cuh\"\n#include \"tools.cuh\"\n#include \"sm_90a/patterns/pattern.cu\"\n#include \"sm_90a/patterns/pattern.cu\"\n");
+  folder.write("programs/use.cu",
+               "#include \"tools.cuh\"\n#include \"tools.cuh\"\n#include \"sm_90a/patterns/pattern.cu\"\n#include "
+               "\"sm_90a/patterns/pattern.cu\"\n");
   const auto text = flatten(folder.path(), "programs/use.cu", "sm_90a");
   ASSERT_TRUE(text) << text.error().message;
   const std::size_t first = text->find("DEVICE int twice");

@@ -62,7 +62,9 @@ __global__ void pattern(int* out) { out[0] = twice(21); }
 )");
   write("programs/use.cu", R"(#include "tools.cuh"
 __global__ void use(int* out) { out[0] = thrice(2); }
+// region main
 int main() { return 0; }
+// endregion main
 )");
   write("common/docs/first.md", R"(# First
 

@@ -39,7 +39,8 @@ TEST(OnGpu, NumbersAreThoseOfTheDevice) {
   const auto attributes = pairs_of(run_native("attributes", {}).stdout_text);
   for (const Number* number : shipped().numbers().of("sm_90a")) {
     if (number->attribute.empty()) continue;
-    const auto found = std::find_if(attributes.begin(), attributes.end(), [&](const auto& pair) { return pair.first == number->attribute; });
+    const auto found = std::find_if(attributes.begin(), attributes.end(),
+                                    [&](const auto& pair) { return pair.first == number->attribute; });
     ASSERT_NE(found, attributes.end()) << number->attribute;
     EXPECT_EQ(found->second, std::to_string(number->value)) << number->name();
   }
@@ -49,8 +50,10 @@ class PatternOnGpu : public ::testing::TestWithParam<PatternCase> {};
 TEST_P(PatternOnGpu, IsRight) {
   if (const std::string reason = no_gpu(); !reason.empty()) GTEST_SKIP() << reason;
   const PatternCase& one = GetParam();
-  std::vector<std::string> arguments = {"eval", candidate(one.pattern, "sm_90a", one.macros, one.name), "--problem", one.problem,
-                                        "--backend", "gpu", "--no-timing"};
+  std::vector<std::string> arguments = {"eval",       candidate(one.pattern, "sm_90a", one.macros, one.name),
+                                        "--problem",  one.problem,
+                                        "--backend",  "gpu",
+                                        "--no-timing"};
   for (const std::string& axis : one.axes) arguments.insert(arguments.end(), {"--axis", axis});
   const auto result = ptxbench(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.stdout_text << result.stderr_text;

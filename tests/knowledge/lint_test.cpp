@@ -13,7 +13,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr const char* kRules = "| rule | severity | reported when |\n| --- | --- | --- |\n| `proxy.async` | error | x |\n| `launch.*` (engine) | error | x |\n";
+constexpr const char* kRules =
+    "| rule | severity | reported when |\n| --- | --- | --- |\n| `proxy.async` | error | x |\n| `launch.*` (engine) | "
+    "error | x |\n";
 
 std::vector<std::string> faults_of(const Folder& folder, const std::string& tag = "") {
   const auto hub = folder.load();
@@ -44,7 +46,8 @@ TEST(Lint, UnknownIdentifier) {
 TEST(Lint, HelperThatTheTagDoesNotShow) {
   const Folder folder;
   folder.change("common/docs/first.md", "`twice(x)`", "`thrice(x)`");
-  EXPECT_THAT(faults_of(folder, "small"), ElementsAre(HasSubstr("helper common/docs/first.md:5: `thrice(x)`: small does not show thrice")));
+  EXPECT_THAT(faults_of(folder, "small"),
+              ElementsAre(HasSubstr("helper common/docs/first.md:5: `thrice(x)`: small does not show thrice")));
   EXPECT_THAT(faults_of(folder, "large"), IsEmpty());
 }
 
@@ -57,15 +60,19 @@ TEST(Lint, CodeThatCallsWhatTheTagDoesNotShow) {
 
 TEST(Lint, UntestedHelper) {
   const Folder folder;
-  folder.change("common/include/tools.cuh", "// endregion hidden", "DEVICE int unused(int x) { return x; }\n// endregion hidden");
+  folder.change("common/include/tools.cuh", "// endregion hidden",
+                "DEVICE int unused(int x) { return x; }\n// endregion hidden");
   // For both targets: the header is theirs in common, the program is not.
-  EXPECT_THAT(faults_of(folder), ::testing::Contains(HasSubstr("untested common/include/tools.cuh: no pattern, program or tested helper for sm_90a uses unused")));
+  EXPECT_THAT(faults_of(folder),
+              ::testing::Contains(HasSubstr(
+                  "untested common/include/tools.cuh: no pattern, program or tested helper for sm_90a uses unused")));
 }
 
 TEST(Lint, WrongNumber) {
   const Folder folder;
   folder.change("common/docs/first.md", "2048 bytes", "2047 bytes");
-  EXPECT_THAT(faults_of(folder, "small"), ElementsAre(HasSubstr("number common/docs/first.md:5: 2047 is not in numbers.toml")));
+  EXPECT_THAT(faults_of(folder, "small"),
+              ElementsAre(HasSubstr("number common/docs/first.md:5: 2047 is not in numbers.toml")));
   folder.change("common/docs/first.md", "2047 bytes", "99 bytes and sm_100 and fp32");
   EXPECT_THAT(faults_of(folder, "small"), IsEmpty());
 }
@@ -78,7 +85,8 @@ TEST(Lint, RuleThatDoesNotExist) {
 
 TEST(Lint, Budget) {
   const Folder folder;
-  folder.change("hub.toml", "budget = 100\nfragments = [\"common/docs/first.md\"]", "budget = 20\nfragments = [\"common/docs/first.md\"]");
+  folder.change("hub.toml", "budget = 100\nfragments = [\"common/docs/first.md\"]",
+                "budget = 20\nfragments = [\"common/docs/first.md\"]");
   EXPECT_THAT(faults_of(folder, "small"), ElementsAre(HasSubstr("the budget is 20")));
   folder.change("hub.toml", "budget = 20", "budget = 5000");
   EXPECT_THAT(faults_of(folder, "small"), ElementsAre(HasSubstr("a budget of 5000 says nothing")));
@@ -87,7 +95,8 @@ TEST(Lint, Budget) {
 TEST(Lint, Unreachable) {
   const Folder folder;
   folder.write("common/docs/forgotten.md", "# Forgotten\n");
-  EXPECT_THAT(faults_of(folder), ElementsAre("unreachable common/docs/forgotten.md: no tag, document or program uses it"));
+  EXPECT_THAT(faults_of(folder),
+              ElementsAre("unreachable common/docs/forgotten.md: no tag, document or program uses it"));
 }
 
 TEST(Lint, HazardRulesMustBeThere) {
@@ -106,8 +115,9 @@ TEST(CompileJobs, AreAllFilesOfATarget) {
   ASSERT_TRUE(hub);
   std::vector<std::string> files;
   for (const CompileJob& job : compile_jobs(*hub)) files.push_back(job.file + " " + job.target);
-  EXPECT_THAT(files, ElementsAre("common/include/tools.cuh sm_90a", "sm_90a/patterns/pattern.cu sm_90a", "programs/use.cu sm_90a",
-                                 "common/include/tools.cuh sm_100a", "programs/use.cu sm_100a"));
+  EXPECT_THAT(files,
+              ElementsAre("common/include/tools.cuh sm_90a", "sm_90a/patterns/pattern.cu sm_90a",
+                          "programs/use.cu sm_90a", "common/include/tools.cuh sm_100a", "programs/use.cu sm_100a"));
 }
 
 TEST(RuleIds, OfADocument) {

@@ -39,17 +39,21 @@ TEST(Numbers, ContradictionsAreFound) {
 TEST(Numbers, TextsWithUnits) {
   const Folder folder;
   folder.write("numbers.toml",
-               "[common.a]\nx = { value = 3350000000000, text = \"3.35 TB/s\" }\ny = { value = 989000000000000, text = \"989 TFLOP/s\" }\n"
+               "[common.a]\nx = { value = 3350000000000, text = \"3.35 TB/s\" }\ny = { value = 989000000000000, text = "
+               "\"989 TFLOP/s\" }\n"
                "z = { value = 65536, text = \"65,536\" }\nw = { value = 1, text = \"one\" }\n");
   EXPECT_THAT(numbers_of(folder).contradictions(), IsEmpty());
 }
 
 TEST(Numbers, BadFilesAreRefused) {
   const Folder folder;
-  for (const auto& [text, message] : {std::pair{"x = 3\n", "must be a table of groups"}, {"[common]\nx = 3\n", "table of facts"},
-                                      {"[common.a]\nx = 3\n", "must be a table with value"}, {"[common.a]\nx = { text = \"3\" }\n", "has no value"},
+  for (const auto& [text, message] : {std::pair{"x = 3\n", "must be a table of groups"},
+                                      {"[common]\nx = 3\n", "table of facts"},
+                                      {"[common.a]\nx = 3\n", "must be a table with value"},
+                                      {"[common.a]\nx = { text = \"3\" }\n", "has no value"},
                                       {"[common.a]\nx = { value = \"3\" }\n", "must be an integer"},
-                                      {"[common.a]\nx = { value = 3, unit = \"B\" }\n", "unknown member 'unit'"}, {"[common.a\n", "numbers.toml:1"}}) {
+                                      {"[common.a]\nx = { value = 3, unit = \"B\" }\n", "unknown member 'unit'"},
+                                      {"[common.a\n", "numbers.toml:1"}}) {
     folder.write("numbers.toml", text);
     EXPECT_THAT(folder.error(), HasSubstr(message)) << text;
   }

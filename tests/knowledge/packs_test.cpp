@@ -71,7 +71,8 @@ TEST_P(Compiled, WithoutAWord) {
 }
 INSTANTIATE_TEST_SUITE_P(Files, Compiled, ::testing::ValuesIn(jobs()), [](const auto& parameter) {
   std::string name = parameter.param.file + "_" + parameter.param.target;
-  std::replace_if(name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return name;
 });
 
@@ -131,7 +132,8 @@ TEST(Numbers, AreThoseOfTheEmulatedDevice) {
   const auto attributes = pairs_of(result.stdout_text);
   for (const Number* number : shipped().numbers().of("sm_90a")) {
     if (number->attribute.empty()) continue;
-    const auto found = std::find_if(attributes.begin(), attributes.end(), [&](const auto& pair) { return pair.first == number->attribute; });
+    const auto found = std::find_if(attributes.begin(), attributes.end(),
+                                    [&](const auto& pair) { return pair.first == number->attribute; });
     ASSERT_NE(found, attributes.end()) << number->attribute;
     EXPECT_EQ(found->second, std::to_string(number->value)) << number->name();
     ++compared;
@@ -150,7 +152,8 @@ std::vector<std::pair<std::string, std::string>> mutations() {
 std::set<std::string> rules_of(const base::ProcessResult& result) {
   std::set<std::string> rules;
   const std::size_t begin = result.stdout_text.find("{\n");
-  const auto report = base::Json::parse(begin == std::string::npos ? "" : result.stdout_text.substr(begin), nullptr, false);
+  const auto report =
+      base::Json::parse(begin == std::string::npos ? "" : result.stdout_text.substr(begin), nullptr, false);
   if (report.is_discarded()) {
     ADD_FAILURE() << result.stdout_text << result.stderr_text;
     return rules;
@@ -168,7 +171,8 @@ TEST(Mutations, AreFoundUnderTheRuleThatThePackCites) {
     if (rule == "none") {
       EXPECT_TRUE(rules.empty()) << name << ": " << *rules.begin();
     } else {
-      EXPECT_EQ(rules.count(rule), 1u) << name << " should be " << rule << ", is " << fmt::format("{}", fmt::join(rules, ", "));
+      EXPECT_EQ(rules.count(rule), 1u) << name << " should be " << rule << ", is "
+                                       << fmt::format("{}", fmt::join(rules, ", "));
     }
   }
 }
@@ -212,7 +216,8 @@ TEST(Command, PromptIsWhatAModelSees) {
   const std::string system = json.at("messages").at(0).at("content");
   EXPECT_THAT(system, HasSubstr(shipped().text("b200-bf16").value()));
   EXPECT_THAT(std::string(json.at("messages").at(1).at("content")), HasSubstr("M=8192"));
-  EXPECT_EQ(ptxbench({"prompt", "--problem", "gemm_n7168_k5120", "--pack", "hopper", "--target", "sm_100a"}).exit_code, 2);
+  EXPECT_EQ(ptxbench({"prompt", "--problem", "gemm_n7168_k5120", "--pack", "hopper", "--target", "sm_100a"}).exit_code,
+            2);
   EXPECT_THAT(ptxbench({"prompt", "--problem", "gemm_n7168_k5120"}).stdout_text, Not(HasSubstr("mbar_init")));
 }
 

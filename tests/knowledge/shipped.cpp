@@ -63,7 +63,11 @@ const std::vector<PatternCase>& pattern_cases() {
       {"forward", "attention_forward", {}, "mha_with_lse_d128", {"B=1", "H=2", "S=300"}},
       {"forward_causal", "attention_forward", {"CAUSAL 1"}, "mha_with_lse_d128_causal", {"B=1", "H=2", "S=450"}},
       {"forward_simple", "attention_forward", {"OVERLAP 0"}, "mha_with_lse_d128", {"B=1", "H=2", "S=300"}},
-      {"forward_simple_causal", "attention_forward", {"OVERLAP 0", "CAUSAL 1"}, "mha_with_lse_d128_causal", {"B=1", "H=2", "S=300"}},
+      {"forward_simple_causal",
+       "attention_forward",
+       {"OVERLAP 0", "CAUSAL 1"},
+       "mha_with_lse_d128_causal",
+       {"B=1", "H=2", "S=300"}},
       {"backward", "attention_backward", {}, "mha_bwd_d128", {"B=1", "H=2", "S=300"}},
       {"backward_causal", "attention_backward", {"CAUSAL 1"}, "mha_bwd_d128_causal", {"B=1", "H=2", "S=300"}},
   };

@@ -23,7 +23,8 @@ TEST(Regions, NestAndKeepTheirLines) {
 
 TEST(Regions, BadOnesAreRefused) {
   for (const auto& [text, message] :
-       {std::pair{"// region x\n", "does not end"}, {"// endregion x\n", "closes nothing"},
+       {std::pair{"// region x\n", "does not end"},
+        {"// endregion x\n", "closes nothing"},
         {"// region x\n// region y\n// endregion x\n", "closes 'y'"},
         {"// region x\n// endregion x\n// region x\n// endregion x\n", "a second region"}}) {
     const auto regions = find_regions(text, "file.cu");
@@ -62,7 +63,8 @@ TEST(Names, AnyBytesAreTaken) {
   std::mt19937 random(3);
   for (int i = 0; i < 300; ++i) {
     std::string text;
-    for (int j = 0; j < 200; ++j) text += random() % 3 == 0 ? "(){}\"'/*\\\n<"[random() % 12] : static_cast<char>(random());
+    for (int j = 0; j < 200; ++j)
+      text += random() % 3 == 0 ? "(){}\"'/*\\\n<"[random() % 12] : static_cast<char>(random());
     (void)read_names(text);
     (void)find_regions(text, "f");
   }

@@ -15,20 +15,25 @@ struct Text {
 };
 constexpr Text kTexts[] = {
     {R"x(DEVICE void mbar_arrive(uint32_t bar) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory"); }
-)x", 43},
+)x",
+     43},
     {R"x(Every thread that touches the data waits itself, or a barrier after the waiting thread passes it on. Keep stage and parity in a `Ring` and flip the parity when the stage wraps around.
-)x", 39},
+)x",
+     39},
     {R"x(| operands | k | n | majorness |
 |---|---|---|---|
 | bf16, f16 | 16 | 8 to 256 in steps of 8 | each of A and B in shared memory K-major or MN-major |
-)x", 60},
+)x",
+     60},
     {R"x(  for (int step = 0; step < steps; ++step) {
     const uint32_t stage = step % kStages, tile = tiles + stage * kStageBytes;
     mbar_wait(smem(&full[stage]), step / kStages % 2);
     wgmma_fence();
-)x", 66},
+)x",
+     66},
     {R"x("%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-)x", 54},
+)x",
+     54},
 };
 
 TEST(Tokens, StaysNearExactCounts) {

@@ -39,7 +39,9 @@ DEVICE void tmem_store_wait() { asm volatile("tcgen05.wait::st.sync.aligned;" ::
 #define TMEM_R16(c) TMEM_R8(c), TMEM_Q(c, 8)
 #define TMEM_L32 TMEM_L16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TMEM_R32(c) TMEM_R16(c), TMEM_Q(c, 16), TMEM_Q(c, 24)
-#define TMEM_L64 TMEM_L32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TMEM_L64 \
+  TMEM_L32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define TMEM_R64(c) TMEM_R32(c), TMEM_Q(c, 32), TMEM_Q(c, 40), TMEM_Q(c, 48), TMEM_Q(c, 56)
 #define TMEM_ACCESS(n, type, c)                                                                                \
   DEVICE void tmem_load(type(&v)[n], uint32_t address) {                                                        \
@@ -85,7 +87,8 @@ DEVICE uint64_t umma_mn(uint32_t address, uint32_t next_span) {
   return umma_descriptor<kSpan>(address, next_span, 8 * kSpan);
 }
 // The 32-bit instruction descriptor. D is fp32. Formats: kind::f16: f16 0, bf16 1; tf32: 2; f8f6f4: e4m3 0, e5m2 1,
-// e2m3 3, e3m2 4, e2m1 5. M is 64 or 128 for one CTA, 128 or 256 for a pair; N a multiple of 16 (a pair: 32) up to 256.
+// e2m3 3, e3m2 4, e2m1 5. M is 128 for one CTA, 256 for a pair (half of that leaves lanes unused); N a multiple of 16 (a
+// pair: 32) up to 256.
 __host__ __device__ constexpr uint32_t umma_instruction(uint32_t m, uint32_t n, uint32_t a_format, uint32_t b_format,
                                                         bool a_mn_major = false, bool b_mn_major = false) {
   return 1u << 4 | a_format << 7 | b_format << 10 | uint32_t(a_mn_major) << 15 | uint32_t(b_mn_major) << 16 |

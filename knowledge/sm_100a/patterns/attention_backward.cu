@@ -161,7 +161,6 @@ DEVICE void store_rows(uint32_t sums, float scale, const CUtensorMap& map, uint3
     tma_store_wait<0>();
   }
 }
-// endregion roles
 
 DEVICE uint32_t set_up(Barriers& bar, uint32_t& tmem_slot) {
   if (warp_id() == 0) {
@@ -191,6 +190,7 @@ DEVICE void tear_down(uint32_t tmem) {
   __syncthreads();
   if (warp_id() == 0) tmem_dealloc(tmem, 512);
 }
+// endregion roles
 
 // region keys
 // dK and dV of 128 keys: scores transposed (lane = key), so that P^T and dS^T are the operands of dV and dK.

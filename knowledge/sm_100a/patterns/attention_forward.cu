@@ -34,11 +34,11 @@ struct Barriers {
   uint64_t scaled[2];   // its output has been multiplied by them (128 threads)
   uint64_t output[2];   // its output has been added to (commit)
 };
-// endregion plan
 
 struct Shared {
   uint32_t q, k, v;
 };
+// endregion plan
 
 // region issue
 DEVICE void issue_scores(uint32_t d, uint32_t q, uint32_t k) {
@@ -91,7 +91,6 @@ DEVICE void multiply(Barriers& bar, Shared s, uint32_t tmem, int blocks) {
     }
   }
 }
-// endregion issue
 
 DEVICE void load_tile(uint32_t tile, uint32_t full, const CUtensorMap& map, int row, int head) {
   tma_load(tile, &map, full, 0, row, head);
@@ -113,6 +112,7 @@ DEVICE void produce(const CUtensorMap& q_map, const CUtensorMap& k_map, const CU
     at.advance();
   }
 }
+// endregion issue
 
 // region softmax
 // A warpgroup per tile, a thread per row: no shuffles. Scores are read twice, to keep 128 values out of registers.

@@ -1,6 +1,17 @@
 // C[M,N] = A[M,K] B[N,K]^T, bf16 in and out, fp32 sums in tensor memory. N and K multiples of 8.
+// region includes
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+// endregion includes
 
 #include "host.cuh"
 #include "tcgen05.cuh"

@@ -14,7 +14,6 @@
 constexpr int kM = 128, kN = 256, kK = 64, kStages = 6, kThreads = 6 * 32;
 constexpr uint32_t kABytes = kM * kK * 2, kBBytes = kN / 2 * kK * 2, kStageBytes = kABytes + kBBytes;
 constexpr uint32_t kInstruction = umma_instruction(2 * kM, kN, 1, 1);
-// endregion pair
 constexpr uint32_t kStoreBytes = 32 * 128;  // of one warp: 32 rows of 64 columns
 constexpr uint32_t kSharedBytes = kStages * kStageBytes + 4 * kStoreBytes + 1024;
 
@@ -22,6 +21,7 @@ struct Barriers {
   uint64_t full[kStages], empty[kStages], sums_full[2], sums_empty[2];
 };
 
+// Pairs of tiles (256 rows of C) in bands of 8, column by column inside a band: what runs together shares operands in L2.
 struct Walk {
   int pair_rows, tile_cols, steps;
   DEVICE int pairs() const { return pair_rows * tile_cols; }
@@ -30,6 +30,7 @@ struct Walk {
     return {inside / rows, band * 8 + inside % rows};
   }
 };
+// endregion pair
 
 // region pair_load
 // One thread in each CTA. Bytes of both CTAs count on the leader's `full`.

@@ -57,7 +57,8 @@ DEVICE void accumulator_to_operand(uint32_t (&a)[kCount / 2], const float (&d)[k
 #pragma unroll
   for (int i = 0; i < kCount / 2; ++i) a[i] = pack_bf16(d[2 * i], d[2 * i + 1]);
 }
-// Lane's row and 16-byte chunk for stmatrix of d[8g .. 8g+7] (columns 16g .. 16g+15) of a warp's 16 rows; chunk 2g + ...
+// Where this lane points stmatrix for d[8g .. 8g+7], columns 16g .. 16g+15 of its warp's 16 rows: the row, and the 16-byte
+// chunk counted from 2g.
 DEVICE uint32_t stmatrix_row() { return lane_id() / 8 % 2 * 8 + lane_id() % 8; }
 DEVICE uint32_t stmatrix_chunk() { return lane_id() / 16; }
 // endregion fragment

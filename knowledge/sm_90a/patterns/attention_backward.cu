@@ -83,6 +83,7 @@ __global__ void delta_kernel(const __nv_bfloat16* o, const __nv_bfloat16* d_o, _
 }
 // endregion delta
 
+// region barriers
 constexpr int kStagesKv = 4, kStagesQ = 3;
 constexpr uint32_t kSharedKv = (4 + 2 * kStagesKv) * kGroupBytes + 1024, kSharedQ = (4 + 2 * kStagesQ) * kGroupBytes + 1024;
 
@@ -98,6 +99,7 @@ DEVICE void init_barriers(uint64_t (&barriers)[1 + 2 * kStages]) {
   }
   __syncthreads();
 }
+// endregion barriers
 
 // region keys
 // dK and dV. A CTA owns 128 keys (64 per consumer warpgroup) and walks over blocks of 64 queries. Scores are computed

@@ -146,9 +146,11 @@ DEVICE void mask(float (&s)[64], int first_row, int first_key, int length) {
 }
 // endregion softmax
 
+#if !OVERLAP
 // region simple
 // One block after the other: scores, softmax, output.
-DEVICE void consume_simple(float (&o)[64], Softmax& softmax, Shared s, uint32_t q, int row, int blocks, int length) {
+DEVICE void consume(float (&o)[64], Softmax& softmax, Shared s, uint32_t q, int row, int blocks, int length,
+                    uint32_t /*group*/) {
   Ring<kStages> at;
   float scores[64], factor[2];
   uint32_t p[32];
@@ -171,7 +173,7 @@ DEVICE void consume_simple(float (&o)[64], Softmax& softmax, Shared s, uint32_t 
   }
 }
 // endregion simple
-
+#else
 // region overlapped
 // Ping-pong: the two warpgroups issue in turn (barrier 1 + group holds the turn), so that one's softmax runs beside the
 // other's products.
@@ -179,8 +181,8 @@ DEVICE void turn_wait(uint32_t group) { bar_sync(1 + group, 256); }
 DEVICE void turn_pass(uint32_t group) { bar_arrive(1 + (group ^ 1), 256); }
 
 // Scores of one block run together with the output of the block before.
-DEVICE void consume_overlapped(float (&o)[64], Softmax& softmax, Shared s, uint32_t q, int row, int blocks, int length,
-                               uint32_t group) {
+DEVICE void consume(float (&o)[64], Softmax& softmax, Shared s, uint32_t q, int row, int blocks, int length,
+                    uint32_t group) {
   Ring<kStages> at_k, at_v;
   float scores[64], factor[2];
   uint32_t p[32];
@@ -228,6 +230,7 @@ DEVICE void consume_overlapped(float (&o)[64], Softmax& softmax, Shared s, uint3
   pin(o);
 }
 // endregion overlapped
+#endif
 
 // region epilogue
 // The warpgroup's own Q is no longer read: its place takes O, which TMA stores without the rows beyond S.
@@ -305,11 +308,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < 64; ++i) o[i] = 0.0f;
     Softmax softmax;
     mbar_wait(s.q_full, 0);
-#if OVERLAP
-    consume_overlapped(o, softmax, s, q, row, blocks, length, group);
-#else
-    consume_simple(o, softmax, s, q, row, blocks, length);
-#endif
+    consume(o, softmax, s, q, row, blocks, length, group);
     store(o, softmax, o_map, lse, q, group, row, head, length);
   }
 }

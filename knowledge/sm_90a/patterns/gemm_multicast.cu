@@ -9,17 +9,17 @@
 #include "tma.cuh"
 #include "wgmma.cuh"
 
-constexpr int kM = 128, kN = 256, kK = 64, kStages = 4, kThreads = 3 * 128;
 // region share
+constexpr int kM = 128, kN = 256, kK = 64, kStages = 4, kThreads = 3 * 128;
 constexpr uint32_t kABytes = kM * kK * 2, kBBytes = kN * kK * 2, kStageBytes = kABytes + kBBytes;
 constexpr uint32_t kShareBytes = kBBytes / 2;  // the half of B that one CTA loads for both
-// endregion share
 constexpr uint32_t kStoreBytes = 64 * 128;
 constexpr uint32_t kSharedBytes = kStages * kStageBytes + 2 * kStoreBytes + 1024;
 
 struct Shared {
   uint32_t tiles, staging, full, empty;
 };
+// endregion share
 
 // region walk
 // Pairs of tiles (256 rows of C) in bands of 8, column by column inside a band: what runs together shares operands in L2.
@@ -80,6 +80,7 @@ DEVICE void multiply(float (&d)[128], Ring<kStages>& at, Shared s, uint32_t grou
 }
 // endregion consume
 
+// region store
 DEVICE void store_tile(const float (&d)[128], const CUtensorMap& c_map, uint32_t staging, uint32_t group, int row,
                        int col) {
   const uint32_t line = threadIdx.x / 32 % 4 * 16 + stmatrix_row(), chunk = stmatrix_chunk();
@@ -101,6 +102,7 @@ DEVICE void store_tile(const float (&d)[128], const CUtensorMap& c_map, uint32_t
     }
   }
 }
+// endregion store
 
 // region kernel
 __global__ void __launch_bounds__(kThreads, 1)

@@ -9,9 +9,7 @@
 // region roles
 constexpr int kM = 128, kN = 256, kK = 64, kStages = 4, kThreads = 3 * 128;
 constexpr uint32_t kABytes = kM * kK * 2, kBBytes = kN * kK * 2, kStageBytes = kABytes + kBBytes;
-// endregion roles
 constexpr uint32_t kStoreBytes = 64 * 128;  // 64 rows of 64 columns on their way to C
-// region roles2
 constexpr uint32_t kSharedBytes = kStages * kStageBytes + 2 * kStoreBytes + 1024;
 
 struct Shared {
@@ -51,7 +49,7 @@ DEVICE void multiply(float (&d)[128], Shared s, uint32_t group, int steps) {
   wgmma_wait<0>();
   pin(d);
 }
-// endregion roles2
+// endregion roles
 
 // region store
 // 64 rows of C leave through stmatrix and TMA, 64 columns at a time. TMA clips what lies outside C.

@@ -56,6 +56,8 @@ TEST(Document, ShowsIndentedRegionsFromTheLeftEdge) {
 struct Refused {
   const char *name, *text, *message;
 };
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
+
 class RefusedDocument : public ::testing::TestWithParam<Refused> {};
 TEST_P(RefusedDocument, SaysWhereAndWhy) {
   const Folder folder;

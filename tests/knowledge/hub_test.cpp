@@ -72,6 +72,8 @@ struct Broken {
   const char* message;    ///< part of what must be said
 };
 
+void PrintTo(const Broken& broken, std::ostream* out) { *out << broken.name; }
+
 class BrokenHub : public ::testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenHub, IsRefused) {

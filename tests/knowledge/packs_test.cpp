@@ -15,6 +15,11 @@
 #include "shipped.h"
 
 namespace ptxbench::knowledge {
+
+/// Names tests by the job instead of its bytes.
+void PrintTo(const CompileJob& job, std::ostream* out);
+void PrintTo(const CompileJob& job, std::ostream* out) { *out << job.file << " for " << job.target; }
+
 namespace {
 
 using ::testing::HasSubstr;

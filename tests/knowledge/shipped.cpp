@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ostream>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -73,6 +74,8 @@ const std::vector<PatternCase>& pattern_cases() {
   };
   return cases;
 }
+
+void PrintTo(const PatternCase& one, std::ostream* out) { *out << one.name; }
 
 std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> pairs;

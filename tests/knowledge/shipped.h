@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct PatternCase {
   const char* problem;
   std::vector<std::string> axes;
 };
+/// Names tests by the case instead of its bytes.
+void PrintTo(const PatternCase& one, std::ostream* out);
 const std::vector<PatternCase>& pattern_cases();
 
 /// "name value" of each line.

@@ -33,7 +33,7 @@ Result<RawTag> read_tag(const std::string& name, const TomlValue& value) {
   tag.line = value.line;
   const auto* members = value.get_if<TomlValue::Table>();
   if (members == nullptr) return input_error("{}:{}: tag {} must be a table", kFile, value.line, name);
-  for (const auto& [key, member] : *members) {
+  for (const auto& [key, member] : members->items()) {
     if (key == "target" || key == "summary") {
       auto text = toml_string(member, kFile, key);
       if (!text) return tl::unexpected(text.error());
@@ -80,7 +80,7 @@ class Resolver {
         return input_error("{}:{}: {} extends '{}', which is no tag{}", kFile, own.line, name, base_name,
                            base::did_you_mean(base_name, names));
       }
-      const auto extended = resolve(base_name);
+      auto extended = resolve(base_name);
       if (!extended) return extended;
       if (tag.target.empty()) tag.target = extended->target;
       if (tag.target != extended->target) {
@@ -119,7 +119,7 @@ Result<Pairs> read_pairs(const TomlValue& value, std::string_view what) {
   const auto* members = value.get_if<TomlValue::Table>();
   if (members == nullptr) return input_error("{}:{}: [{}] must be a table", kFile, value.line, what);
   Pairs pairs;
-  for (const auto& [key, member] : *members) {
+  for (const auto& [key, member] : members->items()) {
     auto text = toml_string(member, kFile, key);
     if (!text) return tl::unexpected(text.error());
     pairs.emplace_back(key, std::move(*text));
@@ -132,7 +132,7 @@ Result<Program> read_program(const std::string& file, const TomlValue& value) {
   program.file = file;
   const auto* members = value.get_if<TomlValue::Table>();
   if (members == nullptr) return input_error("{}:{}: program {} must be a table", kFile, value.line, file);
-  for (const auto& [key, member] : *members) {
+  for (const auto& [key, member] : members->items()) {
     if (key != "targets" && key != "runs") {
       return input_error("{}:{}: program {} has an unknown member '{}': targets or runs", kFile, member.line, file,
                          key);
@@ -168,11 +168,11 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
 
   std::map<std::string, RawTag> raw, raw_variants;
   std::vector<std::string> order, variant_order;
-  for (const auto& [section, value] : *top->get_if<TomlValue::Table>()) {
+  for (const auto& [section, value] : top->get_if<TomlValue::Table>()->items()) {
     if (section == "tags" || section == "variants") {
       const auto* tags = value.get_if<TomlValue::Table>();
       if (tags == nullptr) return input_error("{}:{}: [{}] must be a table", kFile, value.line, section);
-      for (const auto& [name, tag] : *tags) {
+      for (const auto& [name, tag] : tags->items()) {
         auto read = read_tag(name, tag);
         if (!read) return tl::unexpected(read.error());
         (section == "tags" ? order : variant_order).push_back(name);
@@ -185,7 +185,7 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
     } else if (section == "programs") {
       const auto* programs = value.get_if<TomlValue::Table>();
       if (programs == nullptr) return input_error("{}:{}: [programs] must be a table", kFile, value.line);
-      for (const auto& [file, program] : *programs) {
+      for (const auto& [file, program] : programs->items()) {
         auto read = read_program(file, program);
         if (!read) return tl::unexpected(read.error());
         hub.programs_.push_back(std::move(*read));

@@ -147,7 +147,7 @@ Result<Number> read_number(const TomlValue& value, const std::string& file, std:
   if (members == nullptr)
     return input_error("{}:{}: {} must be a table with value and text", file, value.line, number.name());
   bool has_value = false;
-  for (const auto& [name, member] : *members) {
+  for (const auto& [name, member] : members->items()) {
     if (name == "value") {
       const auto* integer = member.get_if<std::int64_t>();
       if (integer == nullptr)
@@ -184,15 +184,15 @@ Result<Numbers> Numbers::load(const std::filesystem::path& file) {
   if (!top) return tl::unexpected(top.error());
   Numbers numbers;
   numbers.file_ = name;
-  for (const auto& [scope, groups] : *top->get_if<TomlValue::Table>()) {
+  for (const auto& [scope, groups] : top->get_if<TomlValue::Table>()->items()) {
     const auto* group_table = groups.get_if<TomlValue::Table>();
     if (group_table == nullptr) return input_error("{}:{}: {} must be a table of groups", name, groups.line, scope);
     auto& list = numbers.scopes_[scope];
-    for (const auto& [group, facts] : *group_table) {
+    for (const auto& [group, facts] : group_table->items()) {
       const auto* fact_table = facts.get_if<TomlValue::Table>();
       if (fact_table == nullptr)
         return input_error("{}:{}: {}.{} must be a table of facts", name, facts.line, scope, group);
-      for (const auto& [key, fact] : *fact_table) {
+      for (const auto& [key, fact] : fact_table->items()) {
         auto number = read_number(fact, name, group, key);
         if (!number) return tl::unexpected(number.error());
         list.push_back(std::move(*number));

@@ -1,6 +1,7 @@
 #include "knowledge/toml_file.h"
 
 #include <algorithm>
+#include <utility>
 
 // The library asserts what hostile text breaks, and without assertions assumes it, which is worse: neither is wanted.
 #undef NDEBUG
@@ -27,24 +28,27 @@ TomlValue convert(const toml::node& node) {
     result.value = std::move(items);
   } else if (const auto* table = node.as_table()) {
     // The library sorts by key.
-    TomlValue::Table members;
-    for (const auto& [key, value] : *table) members.emplace_back(std::string(key.str()), convert(value));
-    std::stable_sort(members.begin(), members.end(),
-                     [](const auto& a, const auto& b) { return a.second.line < b.second.line; });
-    result.value = std::move(members);
+    std::vector<std::pair<std::string_view, const toml::node*>> members;
+    for (const auto& [key, value] : *table) members.emplace_back(key.str(), &value);
+    std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+      return a.second->source().begin.line < b.second->source().begin.line;
+    });
+    TomlValue::Table sorted;
+    for (const auto& [key, value] : members) {
+      sorted.keys.emplace_back(key);
+      sorted.values.push_back(convert(*value));
+    }
+    result.value = std::move(sorted);
   }
   return result;
 }
 
 }  // namespace
 
-const TomlValue* TomlValue::find(std::string_view key) const {
-  const auto* table = get_if<Table>();
-  if (table == nullptr) return nullptr;
-  for (const auto& [name, member] : *table) {
-    if (name == key) return &member;
-  }
-  return nullptr;
+std::vector<TomlItem> TomlValue::Table::items() const {
+  std::vector<TomlItem> items;
+  for (std::size_t i = 0; i < keys.size(); ++i) items.push_back({keys[i], values[i]});
+  return items;
 }
 
 Result<TomlValue> read_toml(std::string_view text, std::string_view name) {

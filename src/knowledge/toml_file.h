@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -11,11 +10,18 @@
 
 namespace ptxbench::knowledge {
 
+struct TomlItem;
+
 /// A value of a TOML file, with its line for messages. The TOML library's headers stay in one source file.
 struct TomlValue {
   using Array = std::vector<TomlValue>;
-  using Table = std::vector<std::pair<std::string, TomlValue>>;  ///< in the order of the file
-  struct Other {};                                               ///< floating-point numbers, dates, times
+  struct Table {
+    std::vector<std::string> keys;  ///< in the order of the file
+    std::vector<TomlValue> values;  ///< of the keys
+
+    std::vector<TomlItem> items() const;
+  };
+  struct Other {};  ///< floating-point numbers, dates, times
   std::variant<Other, bool, std::int64_t, std::string, Array, Table> value;
   std::uint32_t line = 0;
 
@@ -23,8 +29,12 @@ struct TomlValue {
   const T* get_if() const {
     return std::get_if<T>(&value);
   }
-  /// The member of a table, or nullptr.
-  const TomlValue* find(std::string_view key) const;
+};
+
+/// A member of a table.
+struct TomlItem {
+  const std::string& key;
+  const TomlValue& value;
 };
 
 /// The top table. Errors read "NAME:LINE: ...".

@@ -233,8 +233,8 @@ class Linter {
       if (known.words.count(word) == 0) {
         fault("identifier", place,
               fmt::format("`{}`: no file that is compiled for {} has '{}'", span, tag.target, word));
-      } else if (called && known.helpers.count(word) != 0 && shown.defined.count(word) == 0 &&
-                 shown.helpers.count(word) == 0) {
+      } else if ((called || word.find('_') != std::string_view::npos) && known.helpers.count(word) != 0 &&
+                 shown.defined.count(word) == 0 && shown.helpers.count(word) == 0) {
         fault("helper", place, fmt::format("`{}`: {} does not show {}", span, tag.name, word));
       }
     }

@@ -51,6 +51,21 @@ TEST(Lint, HelperThatTheTagDoesNotShow) {
   EXPECT_THAT(faults_of(folder, "large"), IsEmpty());
 }
 
+TEST(Lint, HelperNamedWithoutACall) {
+  const Folder folder;
+  folder.change("common/include/tools.cuh", "thrice", "three_times");
+  folder.change("programs/use.cu", "thrice", "three_times");
+  folder.change("common/docs/first.md", "`twice(x)`", "`three_times`");
+  EXPECT_THAT(faults_of(folder, "small"), ElementsAre(HasSubstr("small does not show three_times")));
+}
+
+TEST(Lint, PieceOfAPatternThatNeedsAnother) {
+  const Folder folder;
+  folder.change("sm_90a/patterns/pattern.cu", "// region body", "constexpr int kAnswer = 42;\n// region body");
+  folder.change("sm_90a/patterns/pattern.cu", "twice(21)", "kAnswer");
+  EXPECT_THAT(faults_of(folder, "large"), ElementsAre(HasSubstr("shown code uses kAnswer")));
+}
+
 TEST(Lint, CodeThatCallsWhatTheTagDoesNotShow) {
   const Folder folder;
   folder.change("sm_90a/docs/second.md", "{{code common/include/tools.cuh#hidden}}", "");

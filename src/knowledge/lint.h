@@ -46,7 +46,8 @@ struct CompileJob {
 /// All headers, patterns and programs with their targets; with a tag only those of its target.
 std::vector<CompileJob> compile_jobs(const Hub& hub, std::string_view target = {});
 
-/// Compiles one job down to machine code with warnings shown. Returns what the compiler said if it failed or warned,
+/// Compiles one job down to machine code. Returns what the compiler said: of headers and patterns each warning, spill
+/// and advisory, of programs only errors;
 /// "" if all is well. Results are kept in `cache` under the hash of the whole text.
 Result<std::string> compile(const Hub& hub, const CompileJob& job, const std::filesystem::path& cache);
 

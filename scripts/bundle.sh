@@ -57,6 +57,8 @@ done
 # What the test programs read: everything in tests/ but their sources.
 find tests -type f ! -name '*.cpp' ! -name '*.h' ! -name CMakeLists.txt -print0 | xargs -0 -r cp --parents -t "$dest"
 cp README.md LICENSE "$dest/"
+# The rules that knowledge packs may cite.
+mkdir -p "$dest/docs" && cp docs/hazards.md "$dest/docs/"
 cp scripts/versions.env "$dest/scripts/"
 if [ -d .deps/tvm_ffi ]; then
   mkdir -p "$dest/.deps"

@@ -128,6 +128,10 @@ class Baselines : public testing::Test {
     const auto truth = (*problem::find_reference(problem.definition))(request);
     ASSERT_TRUE(truth.has_value()) << truth.error().message;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
+      // FlashInfer's logarithm of an empty sum is a number near -50000.
+      if (problem.definition.outputs[i].name == "lse") {
+        for (float& value : outputs[i].as<float>()) value = value < -40000 ? -INFINITY : value;
+      }
       problem::CompareOptions options;
       options.known = request.tiles[i];
       options.term_norms = truth->term_norms[i];

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ptxbench::knowledge {
+
+/// A piece of a CUDA source file between `// region NAME` and `// endregion NAME`.
+struct Region {
+  std::uint32_t first_line = 0;  ///< of the text, counted from 1
+  std::string text;              ///< without the marks of regions, this one's and those of regions inside
+};
+
+/// The regions of a source file. Regions may nest and must end; a name occurs once.
+Result<std::map<std::string, Region, std::less<>>> find_regions(std::string_view source, std::string_view name);
+
+/// What names a piece of CUDA code contains.
+struct CodeNames {
+  std::set<std::string, std::less<>> words;    ///< identifiers, and words inside string literals
+  std::set<std::string, std::less<>> called;   ///< identifiers followed by '(' or '<'
+  std::set<std::string, std::less<>> defined;  ///< functions, structs, macros and constants defined here
+  std::set<std::string, std::less<>> helpers;  ///< of those, functions and types with DEVICE, struct, inline or enum
+};
+
+/// Reads code without compiling it: comments are left out, except that a comment `// helpers: a b` names functions that
+/// macros define. Linear in the text; any bytes are taken.
+CodeNames read_names(std::string_view code);
+
+}  // namespace ptxbench::knowledge

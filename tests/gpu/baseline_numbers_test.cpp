@@ -108,7 +108,7 @@ class Baselines : public testing::Test {
 
  private:
   static void compare(const problem::Problem& problem, const std::vector<Tensor>& inputs,
-                      const std::vector<Tensor>& outputs) {
+                      std::vector<Tensor>& outputs) {
     problem::TruthRequest request = problem::request_for(problem, inputs);
     // The first, some middle and the last rows of each leading extent's worth: requests and heads of all kinds.
     constexpr std::int64_t kRows = 96, kPlaces = 5;

@@ -25,8 +25,8 @@ std::string_view skip_invisible(std::string_view text) {
   return text;
 }
 
-/// A line that begins with at least three marks, however far it is indented. The info string of a fence of backticks has
-/// no backtick: otherwise it is code in a line of text.
+/// A line that begins with at least three marks, however far it is indented. The info string of a fence of backticks
+/// has no backtick: otherwise it is code in a line of text.
 std::optional<Fence> as_fence(std::string_view line) {
   line = skip_invisible(line);
   Fence fence;
@@ -56,7 +56,7 @@ std::string language_of(std::string_view info) {
 
 bool is_cuda_language(std::string_view language) {
   static constexpr std::array<std::string_view, 20> kLanguages = {
-      "cpp",      "cuda",   "c++",    "cu",  "cxx",      "cc",     "cuda-cpp", "cuda-c++", "cudacpp", "cuda_cpp",
+      "cpp",      "cuda",   "c++",      "cu",  "cxx",   "cc",     "cuda-cpp", "cuda-c++", "cudacpp",  "cuda_cpp",
       "cpp_cuda", "cpp+cu", "cuda/c++", "cuh", "c/c++", "cuda-c", "cpp/cuda", "cuda/cpp", "c++/cuda", "nvcc"};
   return std::find(kLanguages.begin(), kLanguages.end(), language) != kLanguages.end();
 }
@@ -64,8 +64,8 @@ bool is_cuda_language(std::string_view language) {
 /// Languages in which a kernel may be quoted but not handed in.
 bool is_other_language(std::string_view language) {
   static constexpr std::array<std::string_view, 22> kLanguages = {
-      "python", "py",   "python3", "diff",  "patch", "bash", "sh",    "shell", "console", "json", "toml",
-      "yaml",   "make", "makefile", "cmake", "rust",  "go",   "java",  "ptx",   "sass",    "asm",  "triton"};
+      "python", "py",   "python3",  "diff",  "patch", "bash", "sh",   "shell", "console", "json", "toml",
+      "yaml",   "make", "makefile", "cmake", "rust",  "go",   "java", "ptx",   "sass",    "asm",  "triton"};
   return std::find(kLanguages.begin(), kLanguages.end(), language) != kLanguages.end();
 }
 
@@ -206,8 +206,8 @@ std::vector<FencedBlock> blocks_of(std::string_view text, std::size_t first, uns
   for (FencedBlock& block : blocks) {
     const bool other = is_cuda_language(block.language) || is_other_language(block.language);
     auto inner = other ? std::vector<FencedBlock>() : blocks_of(block.content, block.line + 1, depth - 1);
-    const bool holds_cuda = std::any_of(inner.begin(), inner.end(),
-                                        [](const FencedBlock& one) { return is_cuda_language(one.language); });
+    const bool holds_cuda =
+        std::any_of(inner.begin(), inner.end(), [](const FencedBlock& one) { return is_cuda_language(one.language); });
     if (inner.empty() || !(is_markdown(block.language) || holds_cuda)) {
       flat.push_back(std::move(block));
       continue;
@@ -370,8 +370,8 @@ Extraction extract_candidate(std::string_view answer) {
   }
   // Places are those of the answer as it came, whose beginning may be gone.
   const std::size_t removed = lines.size() - text->size();
-  const auto skipped = static_cast<std::size_t>(
-      std::count(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(removed), '\n'));
+  const auto skipped =
+      static_cast<std::size_t>(std::count(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(removed), '\n'));
   const auto blocks = fenced_blocks(*text);
   result.block_count = blocks.size();
   const auto take = [&](std::string source, std::size_t line, bool unclosed) {

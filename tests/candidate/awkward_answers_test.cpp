@@ -99,7 +99,8 @@ std::vector<Case> cases() {
       {"a diff after it", "```cpp\n$K```\n```diff\n- a\n+ $O```\n"},
       {"C++ before no language", "```cpp\n$K```\nOutput:\n```\n$O```\n"},
       {"no language when C++ is none", "```cpp\nint helper();\n```\n```\n$K```\n"},
-      {"an export in a comment later", "```cpp\n$K```\n```cpp\n// TVM_FFI_DLL_EXPORT_TYPED_FUNC\n__global__ void q();\n```\n"},
+      {"an export in a comment later",
+       "```cpp\n$K```\n```cpp\n// TVM_FFI_DLL_EXPORT_TYPED_FUNC\n__global__ void q();\n```\n"},
       {"first block never closed", "```cpp\n$O\nWait, better:\n```cpp\n$K```\n"},
       {"first block closed on a line of code", "```cpp\n" + kOld + "}```\nor\n```cpp\n$K```\n"},
       {"python quoted first", "```python\ndef run(): pass\n```\n```cuda\n$K```\n"},
@@ -140,8 +141,9 @@ std::vector<Case> cases() {
       {"a diff only", "```diff\n+$K```\n", "", "wrong_language", "diff"},
       {"no export", "```cpp\n__global__ void k();\n```\n", "", "no_export", "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, ...)"},
       {"no kernel", "```cpp\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);\n```\n", "", "no_kernel", "no __global__"},
-      {"kernel and export apart", "```cpp\n__global__ void k();\n```\nand\n```cpp\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(run, r);\n```\n",
-       "", "no_kernel", "different blocks"},
+      {"kernel and export apart",
+       "```cpp\n__global__ void k();\n```\nand\n```cpp\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(run, r);\n```\n", "", "no_kernel",
+       "different blocks"},
       {"everything in comments", "```cpp\n/*\n$K*/\n```\n", "", "no_export", "is missing"},
       {"everything in a string", "```cpp\nconst char* s = R\"x(\n$K)x\";\n```\n", "", "no_export", "is missing"},
   };
@@ -184,8 +186,16 @@ TEST(AwkwardAnswers, EveryCutOfAnAnswerIsSurvived) {
 }
 
 TEST(AwkwardAnswers, RandomMarksAreSurvived) {
-  const char* const pieces[] = {"```", "~~~", "````", "\n", "cpp", "md", " ", "<think>", "</think>", "\t", "\r", "\xef\xbb\xbf",
-                                "__global__", "TVM_FFI_DLL_EXPORT_TYPED_FUNC", "R\"(", "/*", "'", "\"", "\\"};
+  const char* const pieces[] = {"```",        "~~~",
+                                "````",       "\n",
+                                "cpp",        "md",
+                                " ",          "<think>",
+                                "</think>",   "\t",
+                                "\r",         "\xef\xbb\xbf",
+                                "__global__", "TVM_FFI_DLL_EXPORT_TYPED_FUNC",
+                                "R\"(",       "/*",
+                                "'",          "\"",
+                                "\\"};
   std::uint64_t state = 1;
   for (int round = 0; round < 3000; ++round) {
     std::string answer;

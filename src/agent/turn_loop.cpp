@@ -26,6 +26,17 @@ bool repeats(const Trajectory& trajectory, unsigned times) {
   });
 }
 
+/// Leaves what rules and messages need; the file has everything. Thousands of evaluations would not fit the memory.
+void shrink(Turn& turn) {
+  turn.reasoning = {};
+  if (!turn.evaluation.is_object()) return;
+  Json kept = Json::object();
+  for (const char* key : {"schema", "verdict", "performance"}) {
+    if (const auto at = turn.evaluation.find(key); at != turn.evaluation.end()) kept[key] = std::move(*at);
+  }
+  turn.evaluation = std::move(kept);
+}
+
 }  // namespace
 
 std::string_view to_string(StopWhen when) { return kStopNames[static_cast<std::size_t>(when)]; }
@@ -99,6 +110,7 @@ Result<OpenTrajectory> OpenTrajectory::resume(const std::filesystem::path& path,
     mine.stop_reason.clear();
     mine.error.clear();
   }
+  for (Turn& turn : mine.turns) shrink(turn);
   if (mine.pending) open.extraction_ = candidate::extract_candidate(mine.pending->answer);
   return open;
 }
@@ -134,6 +146,7 @@ Result<void> OpenTrajectory::add_answer(models::Completion completion) {
 Result<void> OpenTrajectory::add_turn(Turn turn) {
   if (auto written = writer_.judged(turn); !written) return written;
   trajectory_.pending.reset();
+  shrink(turn);
   trajectory_.turns.push_back(std::move(turn));
   extraction_ = {};
   return {};
@@ -203,7 +216,7 @@ Result<Trajectory> run_turns(models::Model& model, Judge& judge, const std::vect
   while (true) {
     const auto step = open->next();
     if (!step) return failed(step.error());
-    if (*step == OpenTrajectory::Step::ended) return open->trajectory();
+    if (*step == OpenTrajectory::Step::ended) return read_trajectory(options.trajectory);
     const unsigned turn = open->turn();
     if (*step == OpenTrajectory::Step::ask) {
       tell(turn, "waiting for the model");

@@ -67,6 +67,7 @@ class OpenTrajectory {
   /// Ends it with "Error": it is not the model's fault, and no turn.
   Result<void> fail(const std::string& message);
 
+  /// Of judged turns only what rules and messages need is kept here: verdict and times of the evaluation, no reasoning.
   const Trajectory& trajectory() const { return trajectory_; }
 
  private:

@@ -11,6 +11,7 @@
 #include "agent/judge.h"
 #include "base/hash.h"
 #include "models/model.h"
+#include "models/transport.h"
 
 /// A model and a judge that cost next to nothing and always do the same: for tests and measurements of everything
 /// around them.
@@ -28,7 +29,7 @@ inline std::string answer_text(std::string_view words) {
 /// it.
 class StandInModel : public models::Model {
  public:
-  explicit StandInModel(std::size_t size = 0) : padding_(size, 'x') {}
+  explicit StandInModel(std::size_t size = 0, std::chrono::milliseconds time = {}) : padding_(size, 'x'), time_(time) {}
 
   void start(std::vector<models::Message> messages, models::CompletionOptions options, Done done) override {
     ++asked;
@@ -44,7 +45,15 @@ class StandInModel : public models::Model {
     completion.usage.prompt_tokens = 100;
     completion.usage.completion_tokens = 50;
     completion.usage.cost = 0.001;
-    done(std::move(completion));
+    if (on_ask) on_ask(options);
+    if (time_.count() == 0) return done(std::move(completion));
+    completion.seconds = std::chrono::duration<double>(time_).count();
+    auto& transport = models::Transport::shared();
+    transport.post([this, &transport, completion = std::move(completion), done = std::move(done)]() mutable {
+      transport.after(time_, [completion = std::move(completion), done = std::move(done)]() mutable {
+        done(std::move(completion));
+      });
+    });
   }
   std::string name() const override { return "stand-in"; }
   base::Json describe() const override { return {{"provider", "stand-in"}}; }
@@ -56,9 +65,11 @@ class StandInModel : public models::Model {
     return questions_;
   }
   std::atomic<int> asked{0};
+  std::function<void(const models::CompletionOptions&)> on_ask;
 
  private:
   std::string padding_;
+  std::chrono::milliseconds time_;
   mutable std::mutex mutex_;
   std::map<std::string, int> questions_;
 };
@@ -66,7 +77,8 @@ class StandInModel : public models::Model {
 /// No compiler and no emulator: the verdict follows from the source's hash. One in `one_in` passes.
 class StandInJudge : public Judge {
  public:
-  explicit StandInJudge(unsigned one_in = 12, std::chrono::microseconds time = {}) : one_in_(one_in), time_(time) {}
+  explicit StandInJudge(unsigned one_in = 12, std::chrono::microseconds time = {}, std::size_t size = 0)
+      : one_in_(one_in), time_(time), log_(size, 'y') {}
 
   Result<Judgement> judge(std::string_view source, const std::vector<problem::Problem>& workloads,
                           const JudgeOptions&) override {
@@ -92,6 +104,7 @@ class StandInJudge : public Judge {
  private:
   unsigned one_in_;
   std::chrono::microseconds time_;
+  std::string log_;
 };
 
 inline problem::Problem stand_in_problem(const std::string& name = "gemm_n8_k16") {

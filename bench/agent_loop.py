@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures the loop around models and judges, with stand-ins for both that cost next to nothing.
 
-  throughput   2,000 trajectories of 8 turns, 64 questions under way: turns per second, processor time, memory
-  latency      the same loop when an answer takes 200 ms and a judgement 20 ms: what a turn takes beyond those
+  throughput   2,000 replayed trajectories of 8 turns, 64 questions under way: turns per second, processor time, memory
+  latency      8 trajectories side by side, an answer takes 200 ms and a judgement 1 ms: what a turn takes beyond those
   kills        an experiment that is killed (SIGKILL) at random moments and resumed, against one that ran undisturbed:
                the records must be the same but for the members `timestamp` and `*seconds`, and no answer that was
                stored may be asked for again
@@ -28,8 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TURNS = 8
 
 
-def run(program, folder, trajectories, *options, timeout=None):
-    command = [program, str(folder), str(trajectories), str(TURNS), *options]
+def run(program, folder, trajectories, *options, turns=TURNS, timeout=None):
+    command = [program, str(folder), str(trajectories), str(turns), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, err = process.communicate(timeout=timeout)
@@ -66,7 +66,12 @@ def stored_answers(folder):
 
 
 def measure_throughput(program, scratch, trajectories):
-    report = run(program, scratch / "throughput", trajectories, "bytes=16000")
+    answers = scratch / "answers"
+    answers.mkdir()
+    for turn in range(1, TURNS + 1):
+        kernel = f"__global__ void k{turn}() {{}}\nvoid run() {{}}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);\n"
+        (answers / f"{turn}.md").write_text(f"Version {turn}.\n```cpp\n{kernel}// {'x' * 16000}\n```\n")
+    report = run(program, scratch / "throughput", trajectories, "bytes=16000", f"answers={answers}")
     turns = report["turns"]
     return {"trajectories": trajectories, "turns": turns, "seconds": report["seconds"],
             "turns_per_second": turns / report["seconds"],
@@ -75,16 +80,12 @@ def measure_throughput(program, scratch, trajectories):
             "peak_megabytes": report["peak_bytes"] / 1e6}
 
 
-def measure_latency(program, scratch, trajectories):
-    folder = scratch / "latency"
-    run(program, folder, trajectories, "bytes=16000", "model_ms=200", "judge_us=20000")
-    # 64 questions of 200 ms want 320 turns a second judged, and two judges of 20 ms do 100: with 16 under way neither
-    # waits for the other.
-    shutil.rmtree(folder)
-    report = run(program, folder, trajectories, "bytes=16000", "model_ms=200", "judge_us=20000", "in_flight=16")
-    busy = report["seconds"] * 16
-    beyond = busy - report["model_seconds"] - report["judge_seconds"]
-    return {"trajectories": trajectories, "turns": report["turns"], "seconds": report["seconds"],
+def measure_latency(program, scratch):
+    side_by_side, turns = 8, 50
+    report = run(program, scratch / "latency", side_by_side, "bytes=16000", "model_ms=200", "judge_us=1000",
+                 f"in_flight={side_by_side}", turns=turns)
+    beyond = report["seconds"] * side_by_side - report["model_seconds"] - report["judge_seconds"]
+    return {"trajectories": side_by_side, "turns": report["turns"], "seconds": report["seconds"],
             "milliseconds_per_turn_beyond_model_and_judge": 1000 * beyond / report["turns"]}
 
 
@@ -140,9 +141,8 @@ def main():
         report = {"date": datetime.date.today().isoformat(), "commit": commit.stdout.strip(),
                   "machine": {"processor": model[0] if model else platform.machine(), "cores": os.cpu_count()},
                   "throughput": measure_throughput(program, scratch, options.trajectories),
-                  "latency": measure_latency(program, scratch, 64),
-                  "kills": measure_kills(program, scratch, max(options.trajectories // 5, 40), options.kills,
-                                         options.seed)}
+                  "latency": measure_latency(program, scratch),
+                  "kills": measure_kills(program, scratch, options.trajectories, options.kills, options.seed)}
     finally:
         shutil.rmtree(scratch)
     text = json.dumps(report, indent=1)

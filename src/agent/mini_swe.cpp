@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "candidate/extraction.h"
 #include "models/secrets.h"
+#include "service/trace.h"
 
 namespace ptxbench::agent {
 namespace {
@@ -15,10 +16,30 @@ constexpr std::string_view kFormat = "mini-swe-agent-1.1";
 
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-/// The traces of a turn: those that were imported, else null.
-Json traces_of(const Turn& turn) {
-  const Json* traces = turn.evaluation.is_object() ? base::optional_member(turn.evaluation, "traces") : nullptr;
-  return traces != nullptr ? *traces : Json(nullptr);
+/// The traces of a turn, one per workload: those that were imported, or what was judged in their form. Workloads are
+/// judged together, and have the same status.
+Json traces_of(const Trajectory& trajectory, const Turn& turn) {
+  if (!turn.evaluation.is_object()) return nullptr;
+  if (const Json* traces = base::optional_member(turn.evaluation, "traces")) return *traces;
+  const Json* workloads =
+      trajectory.settings.is_object() ? base::optional_member(trajectory.settings, "workloads") : nullptr;
+  if (workloads == nullptr || !workloads->is_array() || !turn.evaluation.contains("stages")) return nullptr;
+  Json traces = Json::array();
+  try {
+    const Json evaluation = service::trace_evaluation({{"evaluation", turn.evaluation}, {"text", turn.feedback}}, {});
+    for (const Json& workload : *workloads) {
+      Json one = evaluation;
+      one["timestamp"] = turn.timestamp;
+      traces.push_back(
+          {{"definition", trajectory.problem},
+           {"workload", {{"uuid", workload.at("uuid")}, {"axes", workload.at("axes")}, {"inputs", Json::object()}}},
+           {"solution", fmt::format("kernel_v{}", turn.number)},
+           {"evaluation", std::move(one)}});
+    }
+  } catch (const Json::exception&) {
+    return nullptr;  // an evaluation that is not whole
+  }
+  return traces;
 }
 
 bool met_target(const Trajectory& trajectory, const Turn& turn) {
@@ -99,7 +120,7 @@ Json to_mini_swe(const Trajectory& trajectory) {
            {"returncode", code},
            {"timestamp", turn.timestamp},
            {"event", turn.event},
-           {"traces", traces_of(turn)},
+           {"traces", traces_of(trajectory, turn)},
            {"all_passed", turn.passed()},
            {"min_speedup", optional_number(turn.speedup())},
            {"target_met", met_target(trajectory, turn)}}}});

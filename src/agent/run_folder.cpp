@@ -65,6 +65,12 @@ std::optional<std::string> difference(const Json& now, const Json& before, const
   return fmt::format("{} is {}, was {}", path, shown(now), shown(before));
 }
 
+/// The plan of a folder may be anybody's.
+std::string text_of(const Json& object, const char* key) {
+  const Json* value = object.is_object() ? base::optional_member(object, key) : nullptr;
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+
 Result<Json> read_json(const fs::path& file) {
   auto text = base::read_file(file, std::uint64_t{1} << 30);
   if (!text) return tl::unexpected<Error>(text.error());
@@ -264,10 +270,12 @@ Json summary_json(const Json& plan, const std::vector<TrajectorySummary>& summar
   for (std::size_t i = 0; i < summaries.size(); ++i) {
     const TrajectorySummary& one = summaries[i];
     const Json& planned = plan["plan"][i];
+    const std::string name = text_of(planned, "exp_name");
+    const Json* target = planned.is_object() ? base::optional_member(planned, "target_speedup") : nullptr;
     all.add(one);
-    by_tag[planned["prompt_tag"].get<std::string>()].add(one);
-    by_model[planned["model"].get<std::string>()].add(one);
-    by_definition[planned["definition"].get<std::string>()].add(one);
+    by_tag[text_of(planned, "prompt_tag")].add(one);
+    by_model[text_of(planned, "model")].add(one);
+    by_definition[text_of(planned, "definition")].add(one);
     failed += one.exit_status == "Error" ? 1 : 0;
     answers += one.answers;
     answers_without_cost += one.answers_without_cost;
@@ -280,24 +288,22 @@ Json summary_json(const Json& plan, const std::vector<TrajectorySummary>& summar
                                : !one.exit_status.empty() ? "completed"
                                : one.started              ? "unfinished"
                                                           : "planned";
-    results.push_back(
-        {{"exp_index", i},
-         {"exp_name", planned["exp_name"]},
-         {"model", planned["model"]},
-         {"prompt_tag", planned["prompt_tag"]},
-         {"definition", planned["definition"]},
-         {"num_turns", one.turns},
-         {"target_speedup", planned["target_speedup"]},
-         {"status", status},
-         {"exit_status", one.exit_status.empty() ? Json(nullptr) : Json(one.exit_status)},
-         {"stop_reason", one.stop_reason.empty() ? Json(nullptr) : Json(one.stop_reason)},
-         {"error", one.error.empty() ? Json(nullptr) : Json(one.error)},
-         {"trajectory", one.started ? Json(fmt::format("trajectories/{}.jsonl", planned["exp_name"].get<std::string>()))
-                                    : Json(nullptr)},
-         {"correct_kernel_count", one.correct_turns},
-         {"best_speedup", optional_number(one.best_speedup)},
-         {"tokens", one.answers_without_tokens == 0 ? Json(one.tokens) : Json(nullptr)},
-         {"cost", one.answers_without_cost == 0 ? Json(one.cost) : Json(nullptr)}});
+    results.push_back({{"exp_index", i},
+                       {"exp_name", name},
+                       {"model", text_of(planned, "model")},
+                       {"prompt_tag", text_of(planned, "prompt_tag")},
+                       {"definition", text_of(planned, "definition")},
+                       {"num_turns", one.turns},
+                       {"target_speedup", target != nullptr ? *target : Json(nullptr)},
+                       {"status", status},
+                       {"exit_status", one.exit_status.empty() ? Json(nullptr) : Json(one.exit_status)},
+                       {"stop_reason", one.stop_reason.empty() ? Json(nullptr) : Json(one.stop_reason)},
+                       {"error", one.error.empty() ? Json(nullptr) : Json(one.error)},
+                       {"trajectory", one.started ? Json(fmt::format("trajectories/{}.jsonl", name)) : Json(nullptr)},
+                       {"correct_kernel_count", one.correct_turns},
+                       {"best_speedup", optional_number(one.best_speedup)},
+                       {"tokens", one.answers_without_tokens == 0 ? Json(one.tokens) : Json(nullptr)},
+                       {"cost", one.answers_without_cost == 0 ? Json(one.cost) : Json(nullptr)}});
   }
   const auto groups = [](const std::map<std::string, Group>& from) {
     Json out = Json::object();

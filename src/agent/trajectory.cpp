@@ -137,7 +137,58 @@ Result<void> read_record(const Json& record, const std::string& where, bool& sta
   return {};  // other kinds: written by a newer version, ignored
 }
 
+Json start_record(const Trajectory& start) {
+  return {{"record", "start"},
+          {"schema", Trajectory::kSchema},
+          {"timestamp", utc_now()},
+          {"problem", start.problem},
+          {"model", start.model},
+          {"settings", start.settings},
+          {"system", start.system_message},
+          {"task", start.task_message}};
+}
+
+Json answer_record(const Turn& turn) {
+  return {{"record", "answer"},
+          {"turn", turn.number},
+          {"timestamp", turn.timestamp},
+          {"answer", turn.answer},
+          {"reasoning", turn.reasoning},
+          {"finish_reason", turn.finish_reason},
+          {"usage", models::to_json(turn.usage)},
+          {"model_seconds", turn.model_seconds},
+          {"attempts", turn.attempts}};
+}
+
+Json turn_record(const Turn& turn) {
+  return {{"record", "turn"},
+          {"turn", turn.number},
+          {"timestamp", utc_now()},
+          {"judge_seconds", turn.judge_seconds},
+          {"event", turn.event},
+          {"source", turn.source ? Json(*turn.source) : Json()},
+          {"evaluation", turn.evaluation},
+          {"feedback", turn.feedback}};
+}
+
+Json end_record(const Trajectory& trajectory) {
+  Json record = {{"record", "end"},
+                 {"timestamp", utc_now()},
+                 {"exit_status", trajectory.exit_status},
+                 {"reason", trajectory.stop_reason}};
+  if (!trajectory.error.empty()) record["error"] = trajectory.error;
+  return record;
+}
+
 }  // namespace
+
+std::string trajectory_text(const Trajectory& trajectory) {
+  std::string text = dump_line(start_record(trajectory));
+  for (const Turn& turn : trajectory.turns) text += dump_line(answer_record(turn)) + dump_line(turn_record(turn));
+  if (trajectory.pending) text += dump_line(answer_record(*trajectory.pending));
+  if (trajectory.ended()) text += dump_line(end_record(trajectory));
+  return text;
+}
 
 std::string utc_now() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -242,15 +293,7 @@ Result<TrajectoryWriter> TrajectoryWriter::create(const std::filesystem::path& p
     return input_error("{} exists already; trajectories are never overwritten: choose another output folder",
                        path.string());
   }
-  const Json record = {{"record", "start"},
-                       {"schema", Trajectory::kSchema},
-                       {"timestamp", utc_now()},
-                       {"problem", start.problem},
-                       {"model", start.model},
-                       {"settings", start.settings},
-                       {"system", start.system_message},
-                       {"task", start.task_message}};
-  if (auto written = base::write_file_atomic(path, dump_line(record)); !written)
+  if (auto written = base::write_file_atomic(path, dump_line(start_record(start))); !written)
     return tl::unexpected<Error>(written.error());
   return TrajectoryWriter(path);
 }
@@ -265,37 +308,9 @@ Result<TrajectoryWriter> TrajectoryWriter::reopen(const std::filesystem::path& p
 
 Result<void> TrajectoryWriter::append(const Json& record) { return base::append_durable(path_, dump_line(record)); }
 
-Result<void> TrajectoryWriter::answer(const Turn& turn) {
-  return append({{"record", "answer"},
-                 {"turn", turn.number},
-                 {"timestamp", turn.timestamp},
-                 {"answer", turn.answer},
-                 {"reasoning", turn.reasoning},
-                 {"finish_reason", turn.finish_reason},
-                 {"usage", models::to_json(turn.usage)},
-                 {"model_seconds", turn.model_seconds},
-                 {"attempts", turn.attempts}});
-}
-
-Result<void> TrajectoryWriter::judged(const Turn& turn) {
-  return append({{"record", "turn"},
-                 {"turn", turn.number},
-                 {"timestamp", utc_now()},
-                 {"judge_seconds", turn.judge_seconds},
-                 {"event", turn.event},
-                 {"source", turn.source ? Json(*turn.source) : Json()},
-                 {"evaluation", turn.evaluation},
-                 {"feedback", turn.feedback}});
-}
-
-Result<void> TrajectoryWriter::finish(const Trajectory& trajectory) {
-  Json record = {{"record", "end"},
-                 {"timestamp", utc_now()},
-                 {"exit_status", trajectory.exit_status},
-                 {"reason", trajectory.stop_reason}};
-  if (!trajectory.error.empty()) record["error"] = trajectory.error;
-  return append(record);
-}
+Result<void> TrajectoryWriter::answer(const Turn& turn) { return append(answer_record(turn)); }
+Result<void> TrajectoryWriter::judged(const Turn& turn) { return append(turn_record(turn)); }
+Result<void> TrajectoryWriter::finish(const Trajectory& trajectory) { return append(end_record(trajectory)); }
 
 Result<void> TrajectoryWriter::resume() { return append({{"record", "resume"}, {"timestamp", utc_now()}}); }
 

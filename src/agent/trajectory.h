@@ -78,6 +78,9 @@ class TrajectoryWriter {
   std::filesystem::path path_;
 };
 
+/// All records of the trajectory, as a writer leaves them.
+std::string trajectory_text(const Trajectory& trajectory);
+
 std::string utc_now();
 
 }  // namespace ptxbench::agent

@@ -5,6 +5,7 @@
 //   in_flight=64    questions under way          bytes=0     of padding per answer and per evaluation
 //   model_ms=0      an answer takes              judge_us=0  a judgement takes
 //   asked=FILE      questions asked, a line each, written before they are
+//   answers=FOLDER  recorded answers instead of the stand-in model's
 // Goes on where FOLDER stands. Prints one JSON object.
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 
 #include "agent/experiment.h"
+#include "models/replay.h"
 #include "stand_ins.h"
 
 int main(int argc, char** argv) {
@@ -52,6 +54,11 @@ int main(int argc, char** argv) {
     };
   }
   parts.models["stand-in"] = std::move(model);
+  if (options.contains("answers")) {
+    auto replay = models::ReplayModel::open(options["answers"]);
+    if (!replay) return 3;
+    parts.models["stand-in"] = std::move(*replay);
+  }
   parts.judge = std::make_unique<agent::StandInJudge>(12, std::chrono::microseconds(number("judge_us", 0)), bytes);
 
   agent::RunOptions run;

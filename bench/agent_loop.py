@@ -80,13 +80,26 @@ def measure_throughput(program, scratch, trajectories):
             "peak_megabytes": report["peak_bytes"] / 1e6}
 
 
+def sync_milliseconds(scratch, times=100):
+    """What the disk takes for what each answer needs once: appending 16 KB and syncing."""
+    with open(scratch / "sync", "ab", buffering=0) as file:
+        started = time.time()
+        for _ in range(times):
+            file.write(b"x" * 16000)
+            os.fsync(file.fileno())
+    return 1000 * (time.time() - started) / times
+
+
 def measure_latency(program, scratch):
     side_by_side, turns = 8, 50
+    sync = sync_milliseconds(scratch)
     report = run(program, scratch / "latency", side_by_side, "bytes=16000", "model_ms=200", "judge_us=1000",
                  f"in_flight={side_by_side}", turns=turns)
     beyond = report["seconds"] * side_by_side - report["model_seconds"] - report["judge_seconds"]
     return {"trajectories": side_by_side, "turns": report["turns"], "seconds": report["seconds"],
-            "milliseconds_per_turn_beyond_model_and_judge": 1000 * beyond / report["turns"]}
+            "milliseconds_per_turn_beyond_model_and_judge": 1000 * beyond / report["turns"],
+            "milliseconds_of_a_sync_before_and_after": [sync, sync_milliseconds(scratch)],
+            "load_average": os.getloadavg()[0]}
 
 
 def measure_kills(program, scratch, trajectories, kills, seed):

@@ -56,19 +56,11 @@ std::string text_of(const Json& object, const char* key) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-bool names_a_key(const std::string& name) {
-  const std::string lower = base::to_lower(name);
-  for (const char* word : {"api_key", "apikey", "api-key", "authorization", "secret", "password", "access_token"}) {
-    if (lower.find(word) != std::string::npos) return true;
-  }
-  return lower == "key" || lower == "token";
-}
-
 /// Replaces the texts of members that hold keys, and remembers them.
 void hide_keys(Json& json, models::Secrets& secrets) {
   if (!json.is_structured()) return;
   for (auto& item : json.items()) {
-    if (json.is_object() && names_a_key(item.key()) && item.value().is_string()) {
+    if (json.is_object() && models::names_a_key(item.key()) && item.value().is_string()) {
       std::string key = item.value().get<std::string>();
       if (key.starts_with("Bearer ")) key.erase(0, 7);
       secrets.add(key);

@@ -175,13 +175,13 @@ Result<RunFolder> RunFolder::lock(const fs::path& folder) {
 Result<RunFolder> RunFolder::create(const fs::path& folder, const ExperimentConfig& config,
                                     const std::vector<std::vector<problem::Problem>>& problems,
                                     std::string_view experiment_text) {
+  auto run = lock(folder);
+  if (!run) return run;
   std::error_code error;
   if (fs::exists(folder / "plan.json", error)) {
     return input_error("{} holds an experiment already; go on with it with --resume, or choose another --out",
                        folder.string());
   }
-  auto run = lock(folder);
-  if (!run) return run;
   if (!experiment_text.empty()) {
     if (auto written = base::write_file_atomic(folder / "experiment.toml", experiment_text); !written)
       return tl::unexpected<Error>(written.error());

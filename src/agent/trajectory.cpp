@@ -306,12 +306,20 @@ Result<TrajectoryWriter> TrajectoryWriter::reopen(const std::filesystem::path& p
   return TrajectoryWriter(path);
 }
 
-Result<void> TrajectoryWriter::append(const Json& record) { return base::append_durable(path_, dump_line(record)); }
+// What was paid for must survive whatever happens; everything else could be made again, and is synced with the next answer.
 
-Result<void> TrajectoryWriter::answer(const Turn& turn) { return append(answer_record(turn)); }
-Result<void> TrajectoryWriter::judged(const Turn& turn) { return append(turn_record(turn)); }
-Result<void> TrajectoryWriter::finish(const Trajectory& trajectory) { return append(end_record(trajectory)); }
+Result<void> TrajectoryWriter::answer(const Turn& turn) {
+  return base::append_durable(path_, dump_line(answer_record(turn)));
+}
+Result<void> TrajectoryWriter::judged(const Turn& turn) {
+  return base::append_written(path_, dump_line(turn_record(turn)));
+}
+Result<void> TrajectoryWriter::finish(const Trajectory& trajectory) {
+  return base::append_written(path_, dump_line(end_record(trajectory)));
+}
 
-Result<void> TrajectoryWriter::resume() { return append({{"record", "resume"}, {"timestamp", utc_now()}}); }
+Result<void> TrajectoryWriter::resume() {
+  return base::append_written(path_, dump_line({{"record", "resume"}, {"timestamp", utc_now()}}));
+}
 
 }  // namespace ptxbench::agent

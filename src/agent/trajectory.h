@@ -32,7 +32,7 @@ struct Turn {
 };
 
 /// A sequence of turns on one problem, as it lies on disk. Schema "ptxbench.trajectory/2": a file of JSON lines, each
-/// record written and synced whole. Records: `start`; per turn an `answer`, before it is judged, and a `turn`; `end`;
+/// record written whole, answers synced too. Records: `start`; per turn an `answer`, before it is judged, and a `turn`; `end`;
 /// `resume`, after which more follow. Version 1 had the answer in the `turn`.
 struct Trajectory {
   static constexpr std::string_view kSchema = "ptxbench.trajectory/2";
@@ -74,7 +74,6 @@ class TrajectoryWriter {
 
  private:
   explicit TrajectoryWriter(std::filesystem::path path) : path_(std::move(path)) {}
-  Result<void> append(const base::Json& record);
   std::filesystem::path path_;
 };
 

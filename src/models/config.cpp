@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "models/secrets.h"
 
 namespace ptxbench::models {
 namespace {
@@ -82,8 +83,7 @@ void read_headers(TomlReader& table, ModelConfig& config) {
   const auto headers = table.object("headers");
   if (!headers) return;
   for (const auto& [name, value] : headers->items()) {
-    const std::string lower = base::to_lower(name);
-    if (lower == "authorization" || lower == "x-api-key" || lower == "x-goog-api-key" || lower == "api-key") {
+    if (names_a_key(name)) {
       table.fail("headers", fmt::format("has '{}': keys come from the environment only; name the variable in "
                                         "'key_variable' and the header in 'key_header'",
                                         name));
@@ -101,6 +101,16 @@ bool is_variable_name(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });
+}
+
+/// The first member, at any depth, whose name says that it holds a key.
+std::optional<std::string> key_in(const Json& json) {
+  if (!json.is_structured()) return std::nullopt;
+  for (const auto& item : json.items()) {
+    if (json.is_object() && item.value().is_string() && names_a_key(item.key())) return item.key();
+    if (auto found = key_in(item.value())) return found;
+  }
+  return std::nullopt;
 }
 
 void check_base_url(TomlReader& table, ModelConfig& config) {
@@ -153,6 +163,11 @@ void read_endpoint(TomlReader& table, ModelConfig& config) {
                                           own == "stream" ? "; set 'stream' beside 'options'" : ""));
       }
     }
+  }
+  if (const auto name = key_in(config.options)) {
+    table.fail("options", fmt::format("has '{}': keys come from the environment only; name the variable in "
+                                      "'key_variable'",
+                                      *name));
   }
   if (const auto stream = table.flag("stream")) config.stream = *stream;
   if (const TomlValue* value = table.find("prices")) read_prices(table, *value, config.prices);

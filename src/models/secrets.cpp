@@ -26,6 +26,15 @@ std::string percent_encoded(std::string_view text) {
 
 }  // namespace
 
+bool names_a_key(std::string_view name) {
+  const std::string lower = base::to_lower(name);
+  for (const std::string_view word :
+       {"api_key", "apikey", "api-key", "authorization", "secret", "password", "access_token", "goog-api"}) {
+    if (lower.find(word) != std::string::npos) return true;
+  }
+  return lower == "key" || lower == "token";
+}
+
 void Secrets::add(std::string_view key) {
   if (key.empty()) return;
   std::string quoted = base::Json(std::string(key)).dump(-1, ' ', false, base::Json::error_handler_t::replace);

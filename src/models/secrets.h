@@ -25,4 +25,7 @@ class Secrets {
   std::vector<std::string> forms_;  ///< longest first
 };
 
+/// Whether a member or header of this name holds a key: "api_key", "Authorization", "client-secret", ...
+bool names_a_key(std::string_view name);
+
 }  // namespace ptxbench::models

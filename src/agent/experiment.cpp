@@ -19,7 +19,7 @@ using base::Json;
 using Clock = std::chrono::steady_clock;
 using Step = OpenTrajectory::Step;
 
-constexpr unsigned kDiskThreads = 8;  ///< they wait for the disk, which syncs the writes of several at a time
+constexpr unsigned kDiskThreads = 8;    ///< they wait for the disk, which syncs the writes of several at a time
 constexpr unsigned kModelFailures = 5;  ///< questions in a row that no answer comes to
 constexpr unsigned kJudgeFailures = 5;
 constexpr std::chrono::seconds kSummaryEvery{30};

@@ -306,7 +306,8 @@ Result<TrajectoryWriter> TrajectoryWriter::reopen(const std::filesystem::path& p
   return TrajectoryWriter(path);
 }
 
-// What was paid for must survive whatever happens; everything else could be made again, and is synced with the next answer.
+// What was paid for must survive whatever happens; everything else could be made again, and is synced with the next
+// answer.
 
 Result<void> TrajectoryWriter::answer(const Turn& turn) {
   return base::append_durable(path_, dump_line(answer_record(turn)));

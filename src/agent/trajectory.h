@@ -32,8 +32,8 @@ struct Turn {
 };
 
 /// A sequence of turns on one problem, as it lies on disk. Schema "ptxbench.trajectory/2": a file of JSON lines, each
-/// record written whole, answers synced too. Records: `start`; per turn an `answer`, before it is judged, and a `turn`; `end`;
-/// `resume`, after which more follow. Version 1 had the answer in the `turn`.
+/// record written whole, answers synced too. Records: `start`; per turn an `answer`, before it is judged, and a `turn`;
+/// `end`; `resume`, after which more follow. Version 1 had the answer in the `turn`.
 struct Trajectory {
   static constexpr std::string_view kSchema = "ptxbench.trajectory/2";
   static constexpr std::string_view kFirstSchema = "ptxbench.trajectory/1";

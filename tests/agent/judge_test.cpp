@@ -81,7 +81,8 @@ TEST(ServiceJudge, AsksForAllWorkloadsTogetherAndTellsWhatItWasTold) {
 
 TEST(ServiceJudge, FailuresOfTheServiceAreNotTheCandidates) {
   const std::pair<Json, ErrorKind> cases[] = {
-      {{{"status", "failed"}, {"error", {{"kind", "infrastructure"}, {"message", "GPU lost"}}}}, ErrorKind::infrastructure},
+      {{{"status", "failed"}, {"error", {{"kind", "infrastructure"}, {"message", "GPU lost"}}}},
+       ErrorKind::infrastructure},
       {{{"status", "failed"}, {"error", {{"kind", "input"}, {"message", "GPU lost"}}}}, ErrorKind::input},
       {{{"status", "failed"}, {"error", "GPU lost"}}, ErrorKind::infrastructure},
       {{{"status", "completed"}}, ErrorKind::infrastructure},

@@ -248,7 +248,7 @@ TEST_F(Experiments, OneIsPlannedRunLookedAtExportedAndImported) {
 }
 
 TEST_F(Experiments, AMistakeInTheFileIsNamedWithItsLine) {
-  write("e.toml", "name = \"e\"\nturn = 3\nproblems = [\"gemm_n128_k2048\"]\n");
+  write("e.toml", "name = \"e\"\nturn = 3\nmodels_used = [\"r\"]\nproblems = [\"gemm_n128_k2048\"]\n");
   const auto wrong = ptxbench({"run", path("e.toml"), "--dry-run"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.stderr_text, HasSubstr("e.toml:2: unknown key 'turn'; did you mean 'turns'?"));

@@ -128,7 +128,8 @@ TEST(ModelConfig, ErrorsNameLineKeyAndRemedy) {
 TEST(ModelConfig, AKeyInTheFileIsRefusedAndNotRepeated) {
   for (const char* line :
        {"api_key = \"sk-secret\"", "key = \"sk-secret\"", "token = \"sk-secret\"", "key_variable = \"sk-secret\"",
-        "headers = { Authorization = \"Bearer sk-secret\" }", "headers = { x-api-key = \"sk-secret\" }", "options = { a = [{ api_key = \"sk-secret\" }] }"}) {
+        "headers = { Authorization = \"Bearer sk-secret\" }", "headers = { x-api-key = \"sk-secret\" }",
+        "options = { a = [{ api_key = \"sk-secret\" }] }"}) {
     const auto configs = read(std::string("[models.a]\nprovider = \"openai\"\nmodel = \"x\"\n") + line + "\n");
     ASSERT_FALSE(configs) << line;
     EXPECT_THAT(configs.error().message, Not(HasSubstr("sk-secret"))) << line;

@@ -39,7 +39,7 @@ Result<void> show(const Options& options) {
     }
     const auto tokens = turn.usage.total_tokens();
     fmt::print("turn {:>2}  {:<24} {}{}  {}\n", turn.number,
-               turn.passed() ? style.green("Correct") : std::string(agent::failure_label(turn)),
+               turn.passed() ? style.green("passed") : std::string(agent::failure_label(turn)),
                tokens ? fmt::format("{} tokens  ", *tokens) : "",
                turn.speedup() ? fmt::format("{:.3f}x", *turn.speedup()) : "",
                base::printable(base::shorten_middle(summary, 160)));

@@ -45,7 +45,7 @@ std::optional<std::string> difference(const Json& now, const Json& before, const
   if (now == before) return std::nullopt;
   if (now.is_object() && before.is_object()) {
     for (const auto& [key, value] : before.items()) {
-      const std::string inner = path + (path.empty() ? "" : ".") + key;
+      const std::string inner = path.empty() ? key : fmt::format("{}.{}", path, key);
       if (!now.contains(key)) return fmt::format("{} is gone", inner);
       if (auto found = difference(now[key], value, inner)) return found;
     }

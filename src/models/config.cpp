@@ -187,6 +187,7 @@ Result<ModelConfig> read_one(const std::string& name, const TomlValue& value, co
                                   [&](const ProviderFacts& facts) { return facts.name == provider; });
   if (known == kProviders.end()) {
     std::vector<std::string_view> names;
+    names.reserve(kProviders.size());
     for (const ProviderFacts& facts : kProviders) names.push_back(facts.name);
     std::string list;
     for (const std::string_view one : names) list += fmt::format("{}{}", list.empty() ? "" : ", ", one);

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "agent/trajectory.h"
+#include "agent/mini_swe.h"
 #include "agent/turn_loop.h"
 #include "base/files.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "commands.h"
 #include "evaluation/evaluation_text.h"
-#include "models/openai.h"
-#include "models/replay.h"
+#include "model_choice.h"
+#include "models/make_model.h"
 #include "problem/dataset.h"
 
 namespace ptxbench::app {
@@ -25,33 +25,41 @@ namespace {
 struct Options {
   std::string model = "replay", problem = "gemm_n7168_k5120", answers, output;
   std::string base_url = "https://api.openai.com/v1", key_variable = "OPENAI_API_KEY";
-  std::vector<std::string> data, axes;
+  std::vector<std::string> data, axes, models_files;
   unsigned turns = 0;
   bool require_target = true;
 };
 
 Result<std::unique_ptr<models::Model>> make_model(const Options& options) {
+  models::ModelConfig config;
   if (options.model == "replay") {
-    std::filesystem::path folder = options.answers;
-    if (folder.empty()) {
+    config = models::default_config(models::Provider::replay, "replay");
+    config.answers = options.answers;
+    if (config.answers.empty()) {
       auto home = base::home_dir();
       if (!home) return tl::unexpected<Error>(home.error());
-      folder = *home / "examples" / "replay" / options.problem;
+      config.answers = *home / "examples" / "replay" / options.problem;
     }
-    auto model = models::ReplayModel::open(folder);
-    if (!model) return tl::unexpected<Error>(model.error());
-    return std::unique_ptr<models::Model>(std::move(*model));
+  } else if (options.model.starts_with("openai:")) {
+    config = models::default_config(models::Provider::openai, options.model);
+    config.model = options.model.substr(7);
+    config.base_url = options.base_url;
+    config.key_variable = options.key_variable;
+    while (config.base_url.ends_with('/')) config.base_url.pop_back();
+    if (config.model.empty()) return input_error("a model name is needed, as in --model openai:NAME");
+    if (!config.base_url.starts_with("http://") && !config.base_url.starts_with("https://")) {
+      return input_error("the base URL '{}' must start with http:// or https://", config.base_url);
+    }
+  } else {
+    const auto configs = find_models(options.models_files);
+    if (!configs) return tl::unexpected<Error>(configs.error());
+    const auto found = find_model(*configs, options.model);
+    if (!found) {
+      return input_error("--model: {}; or 'replay', or 'openai:NAME'", found.error().message);
+    }
+    config = *found;
   }
-  if (options.model.starts_with("openai:")) {
-    models::OpenAiOptions endpoint;
-    endpoint.model = options.model.substr(7);
-    endpoint.base_url = options.base_url;
-    endpoint.key_variable = options.key_variable;
-    auto model = models::OpenAiModel::create(endpoint);
-    if (!model) return tl::unexpected<Error>(model.error());
-    return std::unique_ptr<models::Model>(std::move(*model));
-  }
-  return input_error("--model {}: 'replay' or 'openai:NAME'", options.model);
+  return models::make_model(config);
 }
 
 Result<problem::Problem> find_problem(const Options& options) {
@@ -141,10 +149,14 @@ Result<bool> run(const Options& options) {
   std::fflush(stdout);
 
   agent::TurnLoopOptions loop;
-  loop.max_turns = options.turns != 0 ? options.turns : static_cast<unsigned>((*model)->remaining().value_or(3));
+  const auto answers = static_cast<unsigned>((*model)->answers("").value_or(3));
+  loop.rules.max_turns = options.turns != 0 ? std::min(options.turns, std::max(answers, 1U)) : answers;
+  if (options.turns != 0 && !(*model)->answers("")) loop.rules.max_turns = options.turns;
   loop.trajectory = output / "trajectory.jsonl";
-  loop.evaluate.require_target = false;
-  loop.evaluate.require_target = options.require_target;
+  loop.settings["require_target"] = options.require_target;
+  evaluation::EvaluateOptions evaluate;
+  evaluate.require_target = options.require_target;
+  agent::LocalJudge judge(std::move(*evaluator), std::move(evaluate));
   Result<void> saved;
   std::unique_ptr<base::ProgressLine> line;
   loop.progress = [&](unsigned turn, std::string_view state) {
@@ -168,7 +180,7 @@ Result<bool> run(const Options& options) {
       if (saved) saved = base::write_file_atomic(output / fmt::format("feedback_v{}.txt", turn.number), turn.feedback);
     }
   };
-  auto trajectory = agent::run_turns(**model, **evaluator, *problem, loop);
+  auto trajectory = agent::run_turns(**model, judge, {*problem}, loop);
   if (!trajectory) return tl::unexpected<Error>(trajectory.error());
   if (!saved) return tl::unexpected<Error>(saved.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -192,7 +204,8 @@ Result<bool> run(const Options& options) {
 void add_quickstart(CLI::App& app, ExitCode& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("quickstart", "One model, one problem, a few turns: no GPU, no key needed");
-  command->add_option("--model", options->model, "replay (recorded answers) or openai:NAME")->capture_default_str();
+  command->add_option("--model", options->model, "replay (recorded answers), openai:NAME, or a configured model's name")
+      ->capture_default_str();
   command->add_option("--problem", options->problem, "Definition to solve")->capture_default_str();
   command->add_option("--axis", options->axes, "Size to judge at, as in M=128 (default for GEMMs)");
   command->add_option("--data", options->data, "Folders with further definitions and workloads");
@@ -202,6 +215,8 @@ void add_quickstart(CLI::App& app, ExitCode& exit_code) {
   command
       ->add_option("--key-variable", options->key_variable, "Environment variable with the endpoint's key, '' for none")
       ->capture_default_str();
+  command->add_option("--models", options->models_files, "File with configured models (docs/models.md; repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--output", options->output, "New folder for the trajectory (default: runs/quickstart-TIME)");
   command->add_flag("!--any-instructions", options->require_target, "Accept kernels that do not use the tensor cores");
   command->callback([options, &exit_code] {

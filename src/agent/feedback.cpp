@@ -47,10 +47,15 @@ void add_compiler(std::string& text, const candidate::CompileReport& report, std
   }
 }
 
+std::string axes_text(const std::vector<std::pair<std::string, std::int64_t>>& axes) {
+  std::string text;
+  for (const auto& [name, value] : axes) text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+  return text;
+}
+
 void add_numbers(std::string& text, const evaluation::Run& run) {
-  std::string axes;
-  for (const auto& [name, value] : run.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : " ", name, value);
-  text += fmt::format("[{}] {}", axes, run.correctness == Status::passed ? "numbers are right" : "numbers are wrong");
+  text += fmt::format("[{}] {}", axes_text(run.axes),
+                      run.correctness == Status::passed ? "numbers are right" : "numbers are wrong");
   if (!run.reason.empty()) text += ": " + run.reason;
   text += '\n';
   for (const auto& output : run.outputs) {
@@ -88,6 +93,10 @@ std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_
     if (run.execute != Status::passed) continue;
     text += '\n';
     add_numbers(text, run);
+  }
+  if (!evaluation.performance.empty()) text += '\n';
+  for (const auto& one : evaluation.performance) {
+    text += fmt::format("[{}] time: {}\n", axes_text(one.axes), evaluation::describe(one));
   }
   if (evaluation.instructions) {
     const auto& evidence = *evaluation.instructions;

@@ -51,18 +51,29 @@ You get the findings of each turn and may hand in a better version.
   return text;
 }
 
-std::string task_message(const problem::Problem& problem) {
-  base::Json definition = problem::to_json(problem.definition);
+std::string task_message(const std::vector<problem::Problem>& workloads, bool tell_shape) {
+  const problem::Definition& problem = workloads.front().definition;
+  base::Json definition = problem::to_json(problem);
   definition.erase("tags");
-  std::string axes;
-  for (const auto& [name, value] : problem.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", name, value);
-  std::string batch;
-  for (const problem::Axis& axis : problem.definition.axes) {
-    if (problem.definition.is_batch_axis(axis.name)) batch += (batch.empty() ? "" : " and ") + axis.name;
+  std::string text = fmt::format("Problem {}:\n\n```json\n{}\n```\n\n", problem.name, definition.dump(2));
+  if (tell_shape) {
+    std::string shapes;
+    for (const problem::Problem& one : workloads) {
+      std::string axes;
+      for (const auto& [name, value] : one.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", name, value);
+      shapes += (shapes.empty() ? "" : "; and at ") + axes;
+    }
+    std::string batch;
+    for (const problem::Axis& axis : problem.axes) {
+      if (problem.is_batch_axis(axis.name)) batch += (batch.empty() ? "" : " and ") + axis.name;
+    }
+    text += fmt::format("It is judged at {}.", shapes);
+    if (!batch.empty()) text += fmt::format(" Take {} from the tensors' shapes: other values are tried too.", batch);
+    text += ' ';
+  } else {
+    text += "Take the extents of variable axes from the tensors' shapes. ";
   }
-  if (!batch.empty()) batch = fmt::format(" Take {} from the tensors' shapes: other values are tried too.", batch);
-  return fmt::format("Problem {}:\n\n```json\n{}\n```\n\nIt is judged at {}.{} All tensors are dense and row-major.\n",
-                     problem.definition.name, definition.dump(2), axes, batch);
+  return text + "All tensors are dense and row-major.\n";
 }
 
 }  // namespace ptxbench::agent

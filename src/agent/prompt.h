@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "problem/dataset.h"
 
@@ -11,7 +12,8 @@ namespace ptxbench::agent {
 /// architecture. `knowledge` is the pack's text, empty for none.
 std::string system_message(std::string_view target, std::string_view knowledge);
 
-/// The first user message: the definition without its tags, and the workload's shape.
-std::string task_message(const problem::Problem& problem);
+/// The first user message: the definition without its tags, and, if it is to be told, at which shapes it is judged.
+/// `workloads` belong to one definition and are not empty.
+std::string task_message(const std::vector<problem::Problem>& workloads, bool tell_shape = true);
 
 }  // namespace ptxbench::agent

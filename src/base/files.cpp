@@ -122,14 +122,21 @@ Result<void> write_file_atomic(const fs::path& path, std::string_view bytes) {
   return {};
 }
 
-Result<void> append_durable(const fs::path& path, std::string_view bytes) {
+namespace {
+
+Result<void> append(const fs::path& path, std::string_view bytes, bool sync) {
   FileDescriptor fd(open_retry(path, O_WRONLY | O_CREAT | O_APPEND, 0644));
   if (!fd) return infrastructure_error("cannot open {} for appending: {}", path.string(), std::strerror(errno));
-  if (!write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0 || fd.close() != 0) {
+  if (!write_all(fd.get(), bytes) || (sync && ::fsync(fd.get()) != 0) || fd.close() != 0) {
     return infrastructure_error("cannot append to {}: {}", path.string(), std::strerror(errno));
   }
   return {};
 }
+
+}  // namespace
+
+Result<void> append_durable(const fs::path& path, std::string_view bytes) { return append(path, bytes, true); }
+Result<void> append_written(const fs::path& path, std::string_view bytes) { return append(path, bytes, false); }
 
 Result<TempDir> TempDir::create(std::string_view prefix) {
   const char* parent = non_empty_env("TMPDIR");

@@ -21,6 +21,8 @@ Result<void> write_file_atomic(const std::filesystem::path& path, std::string_vi
 /// Appends in one write and fsyncs; creates the file (not its folder) when missing.
 /// After a crash at most the last record is torn; readers must tolerate that.
 Result<void> append_durable(const std::filesystem::path& path, std::string_view bytes);
+/// The same without fsync: it survives the end of this process, and the loss of power once the system has written it.
+Result<void> append_written(const std::filesystem::path& path, std::string_view bytes);
 
 /// A fresh private folder, removed with everything in it at the end of its life.
 class TempDir {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "launch/toml_reader.h"
+#include "base/toml.h"
 
 namespace ptxbench::launch {
 namespace {
@@ -20,6 +20,7 @@ constexpr size_t kMaxDimensions = 8;
 constexpr uint32_t kMaxRepeat = 1000;
 constexpr std::string_view kFills = "\"zero\", \"index\", \"identity\", \"poison\", \"random\" or \"value:3.5\"";
 
+using base::TomlValue;
 using Table = TomlValue::Table;
 
 /// Reads the members of one table; the first error is kept, and later reads give defaults.
@@ -401,7 +402,7 @@ uint64_t Argument::elements() const {
 }
 
 Result<LaunchDescription> parse(std::string_view text, std::string_view name, uint32_t first_line) {
-  auto toml = read_toml(text, name, first_line);
+  auto toml = base::read_toml(text, name, "a launch description", first_line);
   if (!toml) return tl::unexpected(toml.error());
   LaunchDescription description;
   description.name = name;

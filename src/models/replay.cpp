@@ -6,66 +6,132 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ptxbench::models {
+namespace {
 
-std::string_view to_string(Role role) {
-  switch (role) {
-    case Role::system:
-      return "system";
-    case Role::user:
-      return "user";
-    case Role::assistant:
-      return "assistant";
-  }
-  return "user";
-}
+using base::Json;
+namespace fs = std::filesystem;
 
-Result<std::unique_ptr<ReplayModel>> ReplayModel::open(const std::filesystem::path& folder) {
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+
+/// How many answers a folder holds: they are numbered from 1, and none may be missing.
+Result<std::size_t> count_answers(const fs::path& folder) {
   std::error_code error;
-  auto model = std::make_unique<ReplayModel>();
-  model->folder_ = folder;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".md" && entry.path().filename() != "README.md")
-      model->answers_.push_back(entry.path());
+  std::vector<fs::path> answers;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".md" && entry.path().filename() != "README.md") answers.push_back(entry.path());
   }
   if (error)
     return input_error("the folder of recorded answers {} cannot be read: {}", folder.string(), error.message());
-  if (model->answers_.empty()) {
+  const auto number = [](const fs::path& path) { return std::strtoull(path.stem().c_str(), nullptr, 10); };
+  std::sort(answers.begin(), answers.end(),
+            [&](const auto& a, const auto& b) { return std::pair(number(a), a) < std::pair(number(b), b); });
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const std::string wanted = std::to_string(i + 1) + ".md";
+    if (answers[i].filename() != wanted) {
+      return input_error("{}: expected {} as answer {}, found {}; answers are the files 1.md, 2.md, ... without gaps",
+                         folder.string(), wanted, i + 1, answers[i].filename().string());
+    }
+  }
+  return answers.size();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReplayModel>> ReplayModel::open(const fs::path& folder) {
+  auto model = std::make_unique<ReplayModel>();
+  model->folder_ = folder;
+  if (model->folder_.filename().empty()) model->folder_ = model->folder_.parent_path();  // "folder/"
+  auto count = count_answers(folder);
+  if (!count) return tl::unexpected<Error>(count.error());
+  model->count_ = *count;
+  bool found = *count != 0;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); !error && !found && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::error_code ignored;
+    found = entry->is_directory(ignored) && fs::exists(entry->path() / "1.md", ignored);
+  }
+  if (!found) {
     return input_error("{} holds no recorded answers: it needs files 1.md, 2.md, ... with one model answer each",
                        folder.string());
-  }
-  // Answers are numbered from 1: the tenth comes after the ninth, and none may be missing.
-  const auto number = [](const std::filesystem::path& path) { return std::strtoull(path.stem().c_str(), nullptr, 10); };
-  std::sort(model->answers_.begin(), model->answers_.end(),
-            [&](const auto& a, const auto& b) { return std::pair(number(a), a) < std::pair(number(b), b); });
-  for (std::size_t i = 0; i < model->answers_.size(); ++i) {
-    const std::string wanted = std::to_string(i + 1) + ".md";
-    if (model->answers_[i].filename() != wanted) {
-      return input_error("{}: expected {} as answer {}, found {}; answers are the files 1.md, 2.md, ... without gaps",
-                         folder.string(), wanted, i + 1, model->answers_[i].filename().string());
-    }
   }
   return model;
 }
 
-Result<Completion> ReplayModel::complete(std::span<const Message>, const CompletionOptions&) {
-  if (next_ >= answers_.size()) {
-    return input_error("the {} recorded answers in {} are used up", answers_.size(), folder_.string());
+fs::path ReplayModel::folder_of(std::string_view trajectory) const {
+  if (trajectory.empty()) return folder_;
+  fs::path own = folder_ / trajectory;
+  std::error_code error;
+  return fs::is_directory(own, error) ? own : folder_;
+}
+
+std::optional<std::size_t> ReplayModel::answers(std::string_view trajectory) const {
+  const fs::path folder = folder_of(trajectory);
+  if (folder == folder_) return count_;
+  const auto count = count_answers(folder);
+  return count ? *count : 0;
+}
+
+Result<Completion> ReplayModel::answer(const CompletionOptions& options) {
+  const fs::path folder = folder_of(options.trajectory);
+  const std::size_t number = options.turn != 0 ? options.turn : ++next_;
+  std::error_code error;
+  const fs::path file = folder / fmt::format("{}.md", number);
+  if (!fs::exists(file, error)) {
+    return input_error("the {} recorded answers in {} are used up", number - 1, folder.string());
   }
-  auto text = base::read_file(answers_[next_], std::uint64_t{16} << 20);
+  auto text = base::read_file(file, kMostBytes);
   if (!text) return tl::unexpected<Error>(text.error());
-  ++next_;
   Completion completion;
   completion.text = std::move(*text);
   completion.finish_reason = "stop";
+  const fs::path beside = folder / fmt::format("{}.json", number);
+  if (!fs::exists(beside, error)) return completion;
+  auto more = base::read_file(beside, kMostBytes);
+  if (!more) return tl::unexpected<Error>(more.error());
+  auto json = base::parse_json(*more, beside.string());
+  if (!json) return tl::unexpected<Error>(json.error());
+  if (!json->is_object()) return input_error("{}: an object is needed", beside.string());
+  const auto take = [&](const char* key, std::string& out) {
+    const Json* value = base::optional_member(*json, key);
+    if (value != nullptr && value->is_string()) out = value->get<std::string>();
+  };
+  take("reasoning", completion.reasoning);
+  take("finish_reason", completion.finish_reason);
+  if (const Json* usage = base::optional_member(*json, "usage")) completion.usage = usage_from_json(*usage);
   return completion;
 }
 
+void ReplayModel::start(std::vector<Message>, CompletionOptions options, Done done) { done(answer(options)); }
+
 std::string ReplayModel::name() const { return "replay:" + folder_.filename().string(); }
 
-base::Json ReplayModel::describe() const {
-  return {{"provider", "replay"}, {"model", folder_.filename().string()}, {"answers", answers_.size()}};
+Json ReplayModel::describe() const {
+  return {{"provider", "replay"}, {"model", folder_.filename().string()}, {"answers", count_}};
+}
+
+void RecordModel::start(std::vector<Message> messages, CompletionOptions options, Done done) {
+  const unsigned number = options.turn != 0 ? options.turn : ++last_;
+  fs::path folder = options.trajectory.empty() ? folder_ : folder_ / options.trajectory;
+  inner_->start(std::move(messages), std::move(options),
+                [number, folder = std::move(folder), done = std::move(done)](Result<Completion> completion) {
+                  if (!completion) return done(std::move(completion));
+                  const Json more = {{"reasoning", completion->reasoning},
+                                     {"finish_reason", completion->finish_reason},
+                                     {"usage", to_json(completion->usage)}};
+                  // The text comes last: an answer is there when its N.md is.
+                  auto written =
+                      base::write_file_atomic(folder / fmt::format("{}.json", number),
+                                              more.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+                  if (written) {
+                    written = base::write_file_atomic(folder / fmt::format("{}.md", number), completion->text);
+                  }
+                  if (!written) return done(tl::unexpected<Error>(written.error()));
+                  done(std::move(completion));
+                });
 }
 
 }  // namespace ptxbench::models

@@ -1,27 +1,48 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 
 #include "models/model.h"
 
 namespace ptxbench::models {
 
-/// Recorded answers: the files *.md of a folder, in the order of their names, one per call, whatever is asked.
+/// Recorded answers, whatever is asked: the files 1.md, 2.md, ... of a folder. Where the folder has one with the
+/// trajectory's name in it (exp_000), that trajectory's answers come from there. A file N.json beside N.md holds what
+/// else was recorded: `reasoning`, `finish_reason` and `usage`.
 class ReplayModel : public Model {
  public:
-  /// The folder must hold at least one answer.
+  /// The folder must hold at least one answer, or folders that do.
   static Result<std::unique_ptr<ReplayModel>> open(const std::filesystem::path& folder);
-  Result<Completion> complete(std::span<const Message> messages, const CompletionOptions& options = {}) override;
+  void start(std::vector<Message> messages, CompletionOptions options, Done done) override;
   std::string name() const override;
   base::Json describe() const override;
-  std::optional<std::size_t> remaining() const override { return answers_.size() - next_; }
-  /// Skips answers that an interrupted trajectory has already used.
-  void skip(std::size_t count) { next_ = std::min(answers_.size(), next_ + count); }
+  std::optional<std::size_t> answers(std::string_view trajectory) const override;
 
  private:
+  Result<Completion> answer(const CompletionOptions& options);
+  std::filesystem::path folder_of(std::string_view trajectory) const;
+
   std::filesystem::path folder_;
-  std::vector<std::filesystem::path> answers_;
-  std::size_t next_ = 0;
+  std::size_t count_ = 0;  ///< of the folder itself; 0: only those of trajectories
+  std::atomic<std::size_t> next_{0};
+};
+
+/// Passes everything on to another model and writes its answers to a folder, as ReplayModel reads them.
+class RecordModel : public Model {
+ public:
+  RecordModel(std::unique_ptr<Model> inner, std::filesystem::path folder)
+      : inner_(std::move(inner)), folder_(std::move(folder)) {}
+  void start(std::vector<Message> messages, CompletionOptions options, Done done) override;
+  std::string name() const override { return inner_->name(); }
+  base::Json describe() const override { return inner_->describe(); }
+  bool knows_cost() const override { return inner_->knows_cost(); }
+  std::optional<std::size_t> answers(std::string_view trajectory) const override { return inner_->answers(trajectory); }
+
+ private:
+  std::unique_ptr<Model> inner_;
+  std::filesystem::path folder_;
+  std::atomic<unsigned> last_{0};
 };
 
 }  // namespace ptxbench::models

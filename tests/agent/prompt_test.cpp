@@ -25,10 +25,14 @@ TEST(TaskMessage, ShowsTheDefinitionWithoutTagsAndTheShape) {
   problem.definition.name = "gemm_n8_k16";
   problem.definition.op_type = "gemm";
   problem.axes = {{"M", 4}, {"N", 8}};
-  const std::string text = task_message(problem);
+  const std::string text = task_message({problem});
   EXPECT_NE(text.find("gemm_n8_k16"), std::string::npos);
   EXPECT_NE(text.find("M=4, N=8"), std::string::npos);
   EXPECT_EQ(text.find("\"tags\""), std::string::npos);
+  EXPECT_EQ(task_message({problem}, false).find("M=4"), std::string::npos) << "told only if it is to be";
+  problem::Problem other = problem;
+  other.axes["M"] = 9;
+  EXPECT_NE(task_message({problem, other}).find("M=4, N=8; and at M=9, N=8"), std::string::npos);
 }
 
 }  // namespace

@@ -186,5 +186,77 @@ TEST(Doctor, UnwritableCacheIsFound) {
   EXPECT_THAT(result.stdout_text, HasSubstr("PTXBENCH_CACHE"));
 }
 
+class Experiments : public ::testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& text) {
+    ASSERT_TRUE(base::write_file_atomic(folder_.path() / name, text));
+  }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  base::TempDir folder_ = base::TempDir::create().value();
+};
+
+TEST_F(Experiments, ModelsAreListedAndSayWhatTheyLack) {
+  write("m.toml",
+        "[models.a]\nprovider = \"openai\"\nmodel = \"x\"\nkey_variable = \"PTXBENCH_NO_SUCH_VARIABLE\"\n"
+        "[models.r]\nprovider = \"replay\"\nanswers = \"answers\"\n");
+  write("answers/1.md", "ready");
+  const auto list = ptxbench({"models", "list", "--json", "--models", path("m.toml")});
+  EXPECT_EQ(list.exit_code, 0) << list.stderr_text;
+  const auto report = base::parse_json(list.stdout_text, "list");
+  ASSERT_TRUE(report) << list.stdout_text;
+  EXPECT_EQ((*report)["models"].size(), 2u);
+  EXPECT_THAT((*report)["models"][0]["missing"].get<std::string>(), HasSubstr("PTXBENCH_NO_SUCH_VARIABLE"));
+  EXPECT_EQ((*report)["models"][1]["missing"], nullptr);
+  const auto missing = ptxbench({"models", "check", "a", "--models", path("m.toml")});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.stderr_text, HasSubstr("PTXBENCH_NO_SUCH_VARIABLE"));
+  const auto check = ptxbench({"models", "check", "r", "--models", path("m.toml")});
+  EXPECT_EQ(check.exit_code, 0) << check.stderr_text;
+  EXPECT_THAT(check.stdout_text, HasSubstr("ready"));
+  const auto unknown = ptxbench({"models", "check", "b", "--models", path("m.toml")});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.stderr_text, HasSubstr("configured are a, r"));
+}
+
+TEST_F(Experiments, OneIsPlannedRunLookedAtExportedAndImported) {
+  // Answers without a candidate: no compiler is needed.
+  write("answers/1.md", "I have to think about it.");
+  write("answers/2.md", "It is hard.");
+  write("e.toml",
+        "name = \"e\"\nturns = 3\nreplicas = 2\nproblems = [\"gemm_n128_k2048\"]\n"
+        "[models.r]\nprovider = \"replay\"\nanswers = \"answers\"\n");
+  const auto plan = ptxbench({"run", path("e.toml"), "--dry-run"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.stderr_text;
+  EXPECT_THAT(plan.stdout_text, HasSubstr("2 trajectories of at most 3 turns"));
+  const auto run = ptxbench({"run", path("e.toml"), "--out", path("out")});
+  EXPECT_EQ(run.exit_code, 0) << run.stderr_text;
+  EXPECT_THAT(run.stdout_text, HasSubstr("2 of 2 trajectories done"));
+  EXPECT_THAT(run.stdout_text, HasSubstr("0 of 4 turns correct"));
+  EXPECT_THAT(run.stdout_text, HasSubstr("cost unknown"));
+  const auto again = ptxbench({"run", path("e.toml"), "--out", path("out")});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.stderr_text, HasSubstr("--resume"));
+  EXPECT_EQ(ptxbench({"run", path("e.toml"), "--out", path("out"), "--resume"}).exit_code, 0);
+  EXPECT_EQ(ptxbench({"run", path("e.toml"), "--resume"}).exit_code, 2) << "which folder?";
+  const auto show = ptxbench({"trajectories", "show", path("out/trajectories/exp_001.jsonl")});
+  EXPECT_EQ(show.exit_code, 0) << show.stderr_text;
+  EXPECT_THAT(show.stdout_text, HasSubstr("Extraction error"));
+  EXPECT_EQ(ptxbench({"trajectories", "export", path("out"), "--to", path("reference")}).exit_code, 0);
+  const auto imported = ptxbench({"trajectories", "import", path("reference"), "--to", path("back")});
+  EXPECT_EQ(imported.exit_code, 0) << imported.stderr_text;
+  EXPECT_THAT(imported.stdout_text, HasSubstr("2 trajectories with 4 turns"));
+}
+
+TEST_F(Experiments, AMistakeInTheFileIsNamedWithItsLine) {
+  write("e.toml", "name = \"e\"\nturn = 3\nmodels_used = [\"r\"]\nproblems = [\"gemm_n128_k2048\"]\n");
+  const auto wrong = ptxbench({"run", path("e.toml"), "--dry-run"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.stderr_text, HasSubstr("e.toml:2: unknown key 'turn'; did you mean 'turns'?"));
+  write("e.toml", "name = \"e\"\nmodels_used = [\"r\"]\nproblems = [\"gemm_n128_k2048\"]\n");
+  const auto unknown = ptxbench({"run", path("e.toml"), "--dry-run"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.stderr_text, HasSubstr("no model 'r'"));
+}
+
 }  // namespace
 }  // namespace ptxbench

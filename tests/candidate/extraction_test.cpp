@@ -56,7 +56,6 @@ TEST(Extraction, SaysWhyThereIsNoCode) {
   EXPECT_EQ(reason(" \n\t"), NoCodeReason::empty_answer);
   EXPECT_EQ(reason("I cannot do that."), NoCodeReason::no_block);
   EXPECT_EQ(reason(fence("python", kKernel)), NoCodeReason::wrong_language);
-  EXPECT_EQ(reason(fence("", kKernel)), NoCodeReason::wrong_language);
   EXPECT_EQ(reason(fence("cpp", "__global__ void k();\n")), NoCodeReason::no_export);
   EXPECT_EQ(reason(fence("cpp", "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);\n")), NoCodeReason::no_kernel);
   EXPECT_EQ(reason(fence("cpp", "// TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run)\n__global__ void k();\n")),

@@ -15,7 +15,7 @@ TEST(ReplayModel, GivesTheFilesInOrderAndThenAnError) {
   ASSERT_TRUE(base::write_file_atomic(folder->path() / "README.md", "not an answer"));
   auto model = ReplayModel::open(folder->path());
   ASSERT_TRUE(model);
-  EXPECT_EQ((*model)->remaining(), 2u);
+  EXPECT_EQ((*model)->answers(""), 2u);
   EXPECT_EQ((*model)->complete({})->text, "first");
   EXPECT_EQ((*model)->complete({})->text, "second");
   const auto after = (*model)->complete({});
@@ -61,6 +61,81 @@ TEST(ReplayModel, RefusesAFolderWithoutAnswers) {
   ASSERT_TRUE(folder);
   EXPECT_FALSE(ReplayModel::open(folder->path()));
   EXPECT_FALSE(ReplayModel::open(folder->path() / "missing"));
+}
+
+TEST(ReplayModel, GoesByTheTurnAndTheTrajectoryWhereTheyAreNamed) {
+  auto folder = base::TempDir::create("replay");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "1.md", "for all"));
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "exp_001" / "1.md", "own 1"));
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "exp_001" / "2.md", "own 2"));
+  auto model = ReplayModel::open(folder->path());
+  ASSERT_TRUE(model) << model.error().message;
+  CompletionOptions options;
+  options.trajectory = "exp_001";
+  options.turn = 2;
+  EXPECT_EQ((*model)->complete({}, options)->text, "own 2");
+  EXPECT_EQ((*model)->complete({}, options)->text, "own 2") << "asking again gives the same";
+  EXPECT_EQ((*model)->answers("exp_001"), 2u);
+  options.trajectory = "exp_000";
+  EXPECT_FALSE((*model)->complete({}, options));
+  options.turn = 1;
+  EXPECT_EQ((*model)->complete({}, options)->text, "for all");
+  EXPECT_EQ((*model)->answers("exp_000"), 1u);
+}
+
+/// Answers "N" with a cost of N.
+class CountingModel : public Model {
+ public:
+  void start(std::vector<Message>, CompletionOptions options, Done done) override {
+    Completion completion;
+    completion.text = std::to_string(options.turn);
+    completion.reasoning = "because";
+    completion.finish_reason = "length";
+    completion.usage.cost = options.turn;
+    completion.usage.prompt_tokens = 7;
+    if (options.turn == 3) return done(infrastructure_error("gone"));
+    done(std::move(completion));
+  }
+  std::string name() const override { return "counting"; }
+  base::Json describe() const override { return {{"provider", "test"}}; }
+};
+
+TEST(RecordModel, WritesWhatReplayReads) {
+  auto folder = base::TempDir::create("record");
+  ASSERT_TRUE(folder);
+  RecordModel record(std::make_unique<CountingModel>(), folder->path() / "new");
+  CompletionOptions options;
+  options.trajectory = "exp_000";
+  for (options.turn = 1; options.turn <= 2; ++options.turn) ASSERT_TRUE(record.complete({}, options));
+  EXPECT_FALSE(record.complete({}, options)) << "errors are passed on and not recorded";
+  EXPECT_EQ(record.describe()["provider"], "test");
+  auto replay = ReplayModel::open(folder->path() / "new");
+  ASSERT_TRUE(replay) << replay.error().message;
+  EXPECT_EQ((*replay)->answers("exp_000"), 2u);
+  options.turn = 2;
+  const auto again = (*replay)->complete({}, options);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->text, "2");
+  EXPECT_EQ(again->reasoning, "because");
+  EXPECT_EQ(again->finish_reason, "length");
+  EXPECT_EQ(again->usage.cost, 2.0);
+  EXPECT_EQ(again->usage.prompt_tokens, 7u);
+  EXPECT_FALSE(again->usage.completion_tokens);
+}
+
+TEST(ReplayModel, DamagedNotesBesideAnAnswerAreAnError) {
+  auto folder = base::TempDir::create("replay");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "1.md", "text"));
+  for (const char* text : {"{", "[]", "1"}) {
+    ASSERT_TRUE(base::write_file_atomic(folder->path() / "1.json", text));
+    auto model = ReplayModel::open(folder->path());
+    ASSERT_TRUE(model);
+    const auto answer = (*model)->complete({});
+    ASSERT_FALSE(answer) << text;
+    EXPECT_NE(answer.error().message.find("1.json"), std::string::npos);
+  }
 }
 
 }  // namespace

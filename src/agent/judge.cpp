@@ -1,0 +1,101 @@
+#include "agent/judge.h"
+
+#include "agent/feedback.h"
+#include "evaluation/evaluation_reader.h"
+
+namespace ptxbench::agent {
+namespace {
+
+using base::Json;
+
+std::string event_of(const evaluation::Evaluation& evaluation) {
+  return evaluation.compile.succeeded() ? "evaluation" : "test_failed";
+}
+
+}  // namespace
+
+void LocalJudge::prepare(std::string_view source, const JudgeOptions& options) {
+  if (options.progress) options.progress("compiling");
+  // The result, failure included, is in the compiler's cache, where the evaluation finds it; an error of the machine
+  // will come up there again.
+  static_cast<void>(evaluator_->compiler().compile(source, options_.compile));
+}
+
+Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                    const JudgeOptions& options) {
+  evaluation::EvaluateOptions evaluate = options_;
+  evaluate.cancel = options.cancel;
+  evaluate.progress = options.progress;
+  auto evaluation = evaluator_->evaluate(source, workloads, evaluate);
+  if (!evaluation) return tl::unexpected<Error>(evaluation.error());
+  if (options.cancel.stop_requested()) return infrastructure_error("cancelled");
+  Judgement judgement;
+  judgement.event = event_of(*evaluation);
+  judgement.feedback = feedback_text(*evaluation, source);
+  judgement.evaluation = evaluation::to_json(*evaluation);
+  judgement.details = std::make_shared<const evaluation::Evaluation>(std::move(*evaluation));
+  return judgement;
+}
+
+Json LocalJudge::describe() const {
+  using Backend = evaluation::EvaluateOptions::Backend;
+  return {{"where", "local"},
+          {"backend", options_.backend == Backend::emulator ? "emulator"
+                      : options_.backend == Backend::gpu    ? "gpu"
+                                                            : "emulator and gpu"}};
+}
+
+Result<Judgement> judgement_of(Json evaluation, std::string_view source, std::string_view what) {
+  auto read = evaluation::evaluation_from_json(evaluation, what);
+  if (!read) return infrastructure_error("{}", read.error().message);
+  Judgement judgement;
+  judgement.event = event_of(*read);
+  judgement.feedback = feedback_text(*read, source);
+  judgement.evaluation = std::move(evaluation);
+  judgement.details = std::make_shared<const evaluation::Evaluation>(std::move(*read));
+  return judgement;
+}
+
+Result<Judgement> ServiceJudge::judge(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                      const JudgeOptions& options) {
+  Json request = {{"source", source},
+                  {"problem", workloads.front().definition.name},
+                  {"backend", backend_},
+                  {"options", options_},
+                  {"together", true}};
+  for (const problem::Problem& one : workloads) {
+    if (one.workload.ad_hoc) {
+      if (workloads.size() != 1) return input_error("a service judges one set of axes at a time");
+      for (const auto& [name, value] : one.workload.axes) request["axes"][name] = value;
+    } else {
+      request["workloads"].push_back(one.workload.uuid);
+    }
+  }
+  const auto task = client_.evaluate(request, [&](std::string_view state) {
+    if (options.progress) options.progress(state);
+  });
+  if (!task) return tl::unexpected<Error>(task.error());
+  if (!task->is_object()) return infrastructure_error("{}: the task is no object", url_);
+  if (const Json* error = base::optional_member(*task, "error"); error != nullptr) {
+    std::string kind, message = "no reason given";
+    if (error->is_object()) {
+      if (const Json* value = base::optional_member(*error, "kind"); value != nullptr && value->is_string())
+        kind = *value;
+      if (const Json* value = base::optional_member(*error, "message"); value != nullptr && value->is_string())
+        message = value->get<std::string>();
+    }
+    return tl::unexpected<Error>(
+        Error{kind == "input" ? ErrorKind::input : ErrorKind::infrastructure, fmt::format("{}: {}", url_, message)});
+  }
+  const Json* evaluations = base::optional_member(*task, "evaluations");
+  if (evaluations == nullptr || !evaluations->is_array() || evaluations->size() != 1) {
+    return infrastructure_error("{}: the task ended without an evaluation", url_);
+  }
+  return judgement_of(evaluations->at(0), source, url_);
+}
+
+Json ServiceJudge::describe() const {
+  return {{"where", "service"}, {"url", url_}, {"backend", backend_}, {"options", options_}};
+}
+
+}  // namespace ptxbench::agent

@@ -1,0 +1,54 @@
+#include "models/event_stream.h"
+
+#include "base/json.h"
+
+namespace ptxbench::models {
+
+Result<void> EventStream::dispatch() {
+  if (!has_data_) return {};
+  has_data_ = false;
+  std::string data;
+  data.swap(data_);
+  return sink_(data);
+}
+
+Result<void> EventStream::line(std::string_view text) {
+  if (first_) {
+    first_ = false;
+    if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  }
+  if (text.empty()) return dispatch();
+  if (!text.starts_with("data:") && text != "data") return {};
+  text.remove_prefix(text == "data" ? 4 : 5);
+  if (text.starts_with(' ')) text.remove_prefix(1);
+  if (has_data_ && base::Json::accept(data_)) {
+    if (auto dispatched = dispatch(); !dispatched) return dispatched;
+  }
+  if (has_data_) data_ += '\n';
+  data_ += text;
+  has_data_ = true;
+  return {};
+}
+
+Result<void> EventStream::feed(std::string_view bytes) {
+  buffer_ += bytes;
+  std::size_t start = 0;
+  for (std::size_t end = buffer_.find('\n', searched_); end != std::string::npos; end = buffer_.find('\n', start)) {
+    std::string_view text(buffer_.data() + start, end - start);
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    start = end + 1;
+    if (auto fed = line(text); !fed) return fed;
+  }
+  buffer_.erase(0, start);
+  searched_ = buffer_.size();
+  return {};
+}
+
+Result<void> EventStream::finish() {
+  if (!buffer_.empty()) {
+    if (auto fed = feed("\n"); !fed) return fed;
+  }
+  return dispatch();
+}
+
+}  // namespace ptxbench::models

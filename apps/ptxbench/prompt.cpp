@@ -67,7 +67,7 @@ ExitCode prompt(const Options& options) {
     knowledge = std::move(*text);
   }
   const std::string system = agent::system_message(target, knowledge);
-  const std::string user = agent::task_message(*task);
+  const std::string user = agent::task_message({*task});
   const std::size_t tokens = knowledge::estimate_tokens(system) + knowledge::estimate_tokens(user);
   if (options.json) {
     fmt::print("{}\n",

@@ -5,6 +5,9 @@
 namespace ptxbench::agent {
 
 std::string system_message(std::string_view target, std::string_view knowledge) {
+  const bool blackwell = target == "sm_100a";
+  const std::string chip = fmt::format("{} ({})", target, blackwell ? "Blackwell" : "Hopper");
+  const std::string_view product = blackwell ? "tcgen05" : "wgmma";
   std::string text = fmt::format(
       R"(You write CUDA kernels for {} with inline PTX. Hand in one complete source file per answer.
 
@@ -36,13 +39,13 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);
 
 How an answer is judged
 - compile: nvcc 13.0 for {}; registers, spills and ptxas advisories are reported back.
-- execute: every instruction runs on an emulated GPU that knows TMA, mbarrier, wgmma and clusters; memory errors, deadlocks and
+- execute: every instruction runs on an emulated GPU that knows TMA, mbarrier{} and clusters; memory errors, deadlocks and
   misuse of barriers are reported with the line.
 - correctness: against a truth in higher precision, with limits on blocks, rows and elements.
-- instructions: how much of the problem's multiply-adds the tensor cores did (wgmma), and what TMA moved.
+- instructions: how much of the problem's multiply-adds the tensor cores did ({}), and what TMA moved.
 You get the findings of each turn and may hand in a better version.
 )",
-      target, target);
+      chip, target, blackwell ? "" : ", wgmma", product);
   if (!knowledge.empty()) {
     text += "\nWhat you should know of the architecture\n\n";
     text += knowledge;

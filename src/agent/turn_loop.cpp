@@ -197,7 +197,7 @@ Trajectory start_of(const models::Model& model, const Judge& judge, const std::v
         {{"uuid", one.workload.ad_hoc ? Json(nullptr) : Json(one.workload.uuid)}, {"axes", axes}});
   }
   for (const auto& [key, value] : options.settings.items()) trajectory.settings[key] = value;
-  trajectory.system_message = system_message("sm_90a (Hopper)", options.knowledge);
+  trajectory.system_message = system_message("sm_90a", options.knowledge);
   trajectory.task_message = task_message(workloads, options.tell_shape);
   return trajectory;
 }

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +29,10 @@ int main(int argc, char** argv) {
   auto executor = gpu::Executor::create(std::atoi(argv[1]), std::move(channel));
   if (!executor) {
     static_cast<void>(complaints.send({{"ready", false}, {"error", executor.error().message}}));
+    // A request that nobody has read would be all the other side learns of: a connection that was reset.
+    char unread[1];
+    while (::recv(complaints.fd(), unread, sizeof unread, MSG_DONTWAIT) > 0) {
+    }
     return 3;
   }
   const auto served = (*executor)->serve();

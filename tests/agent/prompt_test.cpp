@@ -8,7 +8,7 @@ namespace ptxbench::agent {
 namespace {
 
 TEST(SystemMessage, NamesTheTargetAndTakesTheKnowledge) {
-  const std::string text = system_message("sm_90a (Hopper)", "wgmma needs a fence");
+  const std::string text = system_message("sm_90a", "wgmma needs a fence");
   EXPECT_NE(text.find("sm_90a (Hopper)"), std::string::npos);
   EXPECT_NE(text.find("wgmma needs a fence"), std::string::npos);
   EXPECT_EQ(system_message("sm_90a", "").find("What you should know"), std::string::npos);

@@ -84,7 +84,8 @@ TEST(EvalCommand, UsageErrorsAreTwo) {
       {{kernel, "-p", "gemm_small", "--data", kData, "--backend", "cloud"}, "--backend cloud"},
       {{kernel, "-p", "gemm_small", "--data", kData, "--full", "--sample-clusters", "3"}, "--sample-clusters"},
       {{kernel, "-p", "gemm_small", "--data", kData, "--workload", "5e0c5c5e-0001", "--axis", "M=7"}, "--axis"},
-      {{kernel, "-p", "gemm_small", "--data", kData, "--answer", "--axis", "M=7"}, "block"},  // plain code has none
+      {{"LICENSE", "-p", "gemm_small", "--data", kData, "--answer", "--axis", "M=7"}, "block"},
+      {{kernel, "-p", "gemm_small", "--data", kData, "--backend", "emulator", "--sanitize", "memcheck"}, "--sanitize"},
       {{kernel}, "--problem"},
   };
   for (const auto& test : kCases) {

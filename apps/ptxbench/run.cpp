@@ -273,7 +273,7 @@ Result<ExitCode> run(const Options& options) {
   }
   if (!result) return tl::unexpected<Error>(result.error());
   if (options.json) {
-    fmt::print("{}\n", result->summary.dump(2));
+    fmt::print("{}\n", result->summary.dump(2, ' ', false, base::Json::error_handler_t::replace));
   } else {
     print_result(*result, how.folder.string());
   }

@@ -112,7 +112,9 @@ class Conductor {
     result.stops = stops_;
     result.interrupted = interrupted_;
     result.summary = summary_json(plan_json_, summaries_, seconds_since(started_));
-    auto written = base::write_file_atomic(folder_.path() / "summary.json", result.summary.dump(1) + "\n");
+    auto written =
+        base::write_file_atomic(folder_.path() / "summary.json",
+                                result.summary.dump(1, ' ', false, base::Json::error_handler_t::replace) + "\n");
     if (!written) return tl::unexpected<Error>(written.error());
     return result;
   }
@@ -509,12 +511,15 @@ class Conductor {
     if (options_.progress) options_.progress(state);
     if (!last && now - summarised_ > kSummaryEvery) {
       summarised_ = now;
-      job(disk_, nullptr, [this, text = summary_json(plan_json_, summaries_, state.seconds).dump(1) + "\n"]() -> Event {
-        auto written = base::write_file_atomic(folder_.path() / "summary.json", text);
-        return [this, written] {
-          if (!written) give_up(written.error());
-        };
-      });
+      job(disk_, nullptr,
+          [this, text = summary_json(plan_json_, summaries_, state.seconds)
+                            .dump(1, ' ', false, base::Json::error_handler_t::replace) +
+                        "\n"]() -> Event {
+            auto written = base::write_file_atomic(folder_.path() / "summary.json", text);
+            return [this, written] {
+              if (!written) give_up(written.error());
+            };
+          });
     }
   }
 

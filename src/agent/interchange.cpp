@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <system_error>
 #include <vector>
 
@@ -74,7 +75,14 @@ Result<std::vector<fs::path>> trajectory_files(const fs::path& folder, const std
   std::error_code error;
   for (auto entry = fs::directory_iterator(folder / "trajectories", error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
-    if (entry->path().extension() == ending) files.push_back(entry->path());
+    if (entry->path().extension() != ending) continue;
+    // The name becomes that of a folder elsewhere.
+    const std::string name = entry->path().stem();
+    const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '-';
+    });
+    if (!plain) return input_error("{}: a trajectory's name has letters, digits, _ and - only", entry->path().string());
+    files.push_back(entry->path());
   }
   if (error) return input_error("{} cannot be read: {}", (folder / "trajectories").string(), error.message());
   if (files.empty()) return input_error("{} holds no {} files", (folder / "trajectories").string(), ending);

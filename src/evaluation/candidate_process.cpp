@@ -182,6 +182,13 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
               : std::array<std::string, 2>{std::to_string(call_file.get()), std::to_string(report_out.get())}) {
     request.argv.push_back(descriptor);
   }
+  // What else this process has in its environment, such as the keys of models' endpoints, is none of a candidate's
+  // business.
+  request.clear_environment = true;
+  for (const char* name : {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "ASAN_OPTIONS", "LSAN_OPTIONS",
+                           "UBSAN_OPTIONS", "PTXBENCH_TEST_FOLDER"}) {
+    if (const char* value = std::getenv(name); value != nullptr) request.environment[name] = value;
+  }
   request.environment["LD_LIBRARY_PATH"] = call.ffi_runtime.parent_path().string();
   request.socket = call.socket;
   request.inherited_fds =

@@ -173,6 +173,15 @@ void run(tvm::ffi::TensorView at, tvm::ffi::TensorView bt, tvm::ffi::TensorView 
       verdict(getcwd(here, sizeof here) != nullptr && can_list(here), "listing the working folder");
       break;
     }
+    case 20: {
+      bool found = false;
+      for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string text = *entry;
+        found = found || text.find("_KEY=") != std::string::npos || text.find("_TOKEN=") != std::string::npos;
+      }
+      verdict(found, "keys in the environment");
+      break;
+    }
     case 18: {
       const int memory = memfd_create("hog", 0);
       verdict(memory >= 0, "memfd");

@@ -395,11 +395,17 @@ class Conductor {
         how.cancel = cancel_.get_token();
         how.trajectory = plan_[live->index].name;
         how.turn = live->open->turn();
-        // Until the answer is there, nobody else touches the trajectory.
-        model->start(live->open->messages(), std::move(how), [this, live](Result<models::Completion> completion) {
+        const auto arrived = [this, live](Result<models::Completion> completion) {
           auto shared = std::make_shared<Result<models::Completion>>(std::move(completion));
           post([this, live, shared] { answered(live, shared); });
-        });
+        };
+        // Until the answer is there, nobody else touches the trajectory.
+        try {
+          model->start(live->open->messages(), std::move(how), arrived);
+        } catch (const std::exception& error) {
+          // Nothing was asked; the question under way must not be waited for.
+          arrived(input_error("{}: {}", model->name(), error.what()));
+        }
         return [] {};
       });
     }

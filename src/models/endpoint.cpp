@@ -165,7 +165,9 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
   }
 
   void refused(const ReplyHead& head) {
-    std::string detail = error_message(whole_).value_or(whole_.empty() ? "no reason given" : whole_);
+    // Before anything is cut: half a key is known by nothing.
+    const std::string body = secrets_.hide(whole_);
+    std::string detail = error_message(body).value_or(body.empty() ? "no reason given" : body);
     detail = base::shorten_middle(detail, kLongestErrorText);
     if (head.status >= 300 && head.status < 400) detail = "a redirect, which would carry the key elsewhere";
     const std::string message = fmt::format("{} answered {}: {}", url_, head.status, detail);
@@ -190,7 +192,7 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
     const double pause = std::min(most, static_cast<double>(config().first_pause.count()) * factor);
     const double share = std::uniform_real_distribution<double>(0.5, 1)(model_.random_);
     auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(pause * share));
-    if (demanded) {
+    if (demanded && demanded->count() > 0) {
       const double jitter = std::uniform_real_distribution<double>(0, 0.1)(model_.random_);
       wait =
           std::chrono::milliseconds(static_cast<std::int64_t>(static_cast<double>(demanded->count()) * (1 + jitter)));

@@ -277,6 +277,20 @@ TEST(Endpoint, KeysAreHiddenWhateverTheServerDoesWithThem) {
       EXPECT_THAT(completion.error().message, Not(HasSubstr(secret)));
     }
   }
+  // Where a long text is cut, half a key would be known by nothing.
+  for (const std::size_t before : {250, 285, 290, 295, 299, 560, 585, 590, 599}) {
+    for (const bool json : {false, true}) {
+      const std::string text = std::string(before, 'x') + key + std::string(800, 'y');
+      Loopback server([&](int, const auto&, httplib::Response& response) {
+        response.status = 401;
+        response.set_content(json ? base::Json{{"error", {{"message", text}}}}.dump() : text, "application/json");
+      });
+      const auto refused = model_of(config_for(server, Provider::openai))->complete(kQuestion);
+      ASSERT_FALSE(refused);
+      EXPECT_THAT(refused.error().message, Not(HasSubstr("sk-s"))) << before;
+      EXPECT_THAT(refused.error().message, Not(HasSubstr("acters"))) << before;
+    }
+  }
   // A model, or a proxy, that says the key; in pieces too.
   Loopback server([&](int, const auto&, httplib::Response& response) {
     std::vector<std::string> pieces;

@@ -53,6 +53,31 @@ TomlValue convert(const toml::node& node, std::uint32_t line_offset) {
 
 }  // namespace
 
+std::vector<TomlValue::Item> TomlValue::Table::items() const {
+  std::vector<Item> out;
+  for (std::size_t i = 0; i < keys.size(); ++i) out.push_back({keys[i], values[i]});
+  return out;
+}
+
+Result<std::string> toml_text(const TomlValue& value, std::string_view file, std::string_view key) {
+  if (const auto* text = value.get_if<std::string>()) return *text;
+  return input_error("{}:{}: '{}' is {}; it must be a string", file, value.line, key, value.kind());
+}
+
+Result<std::vector<std::string>> toml_texts(const TomlValue& value, std::string_view file, std::string_view key) {
+  const auto* array = value.get_if<TomlValue::Array>();
+  if (array == nullptr)
+    return input_error("{}:{}: '{}' is {}; it must be a list of strings", file, value.line, key, value.kind());
+  std::vector<std::string> out;
+  for (const TomlValue& item : array->items) {
+    const auto* text = item.get_if<std::string>();
+    if (text == nullptr)
+      return input_error("{}:{}: '{}' holds {}; it must hold strings", file, item.line, key, item.kind());
+    out.push_back(*text);
+  }
+  return out;
+}
+
 std::string_view TomlValue::kind() const {
   constexpr std::string_view names[] = {"a date or time", "true or false", "an integer", "a floating-point number",
                                         "a string",       "a list",        "a table"};
@@ -141,8 +166,9 @@ void TomlReader::wrong_kind(std::string_view key, const TomlValue& value, std::s
 std::optional<std::string> TomlReader::text(std::string_view key) {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (const auto* text = value->get_if<std::string>()) return *text;
-  wrong_kind(key, *value, "a string");
+  auto text = toml_text(*value, file_, path_of(key));
+  if (text) return std::move(*text);
+  keep(text.error());
   return std::nullopt;
 }
 
@@ -191,21 +217,10 @@ std::optional<double> TomlReader::number(std::string_view key, double least, dou
 std::optional<std::vector<std::string>> TomlReader::texts(std::string_view key) {
   const TomlValue* value = find(key);
   if (value == nullptr) return std::nullopt;
-  const auto* array = value->get_if<TomlValue::Array>();
-  if (array == nullptr) {
-    wrong_kind(key, *value, "a list of strings");
-    return std::nullopt;
-  }
-  std::vector<std::string> out;
-  for (const TomlValue& item : array->items) {
-    const auto* text = item.get_if<std::string>();
-    if (text == nullptr) {
-      fail_at(item.line, fmt::format("'{}' holds {}; it must hold strings", path_of(key), item.kind()));
-      return std::nullopt;
-    }
-    out.push_back(*text);
-  }
-  return out;
+  auto texts = toml_texts(*value, file_, path_of(key));
+  if (texts) return std::move(*texts);
+  keep(texts.error());
+  return std::nullopt;
 }
 
 std::optional<Json> TomlReader::object(std::string_view key) {

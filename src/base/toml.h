@@ -17,9 +17,12 @@ struct TomlValue {
   struct Array {
     std::vector<TomlValue> items;
   };
+  struct Item;
   struct Table {
     std::vector<std::string> keys;  ///< in the order of the file
     std::vector<TomlValue> values;  ///< of the keys
+    /// For tables whose keys are names.
+    std::vector<Item> items() const;
   };
   struct Other {};  ///< dates and times
   std::variant<Other, bool, std::int64_t, double, std::string, Array, Table> value;
@@ -32,6 +35,16 @@ struct TomlValue {
   /// "a string", "an integer", ... for messages.
   std::string_view kind() const;
 };
+
+struct TomlValue::Item {
+  const std::string& key;
+  const TomlValue& value;
+};
+
+/// A string, or a list of strings; anything else is an error that names the place. For members of a table whose keys
+/// are names; TomlReader does the same for known keys.
+Result<std::string> toml_text(const TomlValue& value, std::string_view file, std::string_view key);
+Result<std::vector<std::string>> toml_texts(const TomlValue& value, std::string_view file, std::string_view key);
 
 /// The top table. Errors read "name:line: not <what>: ...".
 Result<TomlValue> read_toml(std::string_view text, std::string_view name, std::string_view what = "a TOML file",

@@ -7,10 +7,12 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "knowledge/toml_file.h"
+#include "base/toml.h"
 
 namespace ptxbench::knowledge {
 namespace {
+
+using base::TomlValue;
 
 constexpr std::string_view kFile = "hub.toml";
 constexpr std::string_view kTargets[] = {"sm_90a", "sm_100a"};
@@ -35,11 +37,11 @@ Result<RawTag> read_tag(const std::string& name, const TomlValue& value) {
   if (members == nullptr) return input_error("{}:{}: tag {} must be a table", kFile, value.line, name);
   for (const auto& [key, member] : members->items()) {
     if (key == "target" || key == "summary") {
-      auto text = toml_string(member, kFile, key);
+      auto text = base::toml_text(member, kFile, key);
       if (!text) return tl::unexpected(text.error());
       (key == "target" ? tag.target : tag.summary) = std::move(*text);
     } else if (key == "extends" || key == "fragments") {
-      auto list = toml_strings(member, kFile, key);
+      auto list = base::toml_texts(member, kFile, key);
       if (!list) return tl::unexpected(list.error());
       (key == "extends" ? tag.extends : tag.fragments) = std::move(*list);
     } else if (key == "budget") {
@@ -120,7 +122,7 @@ Result<Pairs> read_pairs(const TomlValue& value, std::string_view what) {
   if (members == nullptr) return input_error("{}:{}: [{}] must be a table", kFile, value.line, what);
   Pairs pairs;
   for (const auto& [key, member] : members->items()) {
-    auto text = toml_string(member, kFile, key);
+    auto text = base::toml_text(member, kFile, key);
     if (!text) return tl::unexpected(text.error());
     pairs.emplace_back(key, std::move(*text));
   }
@@ -137,7 +139,7 @@ Result<Program> read_program(const std::string& file, const TomlValue& value) {
       return input_error("{}:{}: program {} has an unknown member '{}': targets or runs", kFile, member.line, file,
                          key);
     }
-    auto list = toml_strings(member, kFile, key);
+    auto list = base::toml_texts(member, kFile, key);
     if (!list) return tl::unexpected(list.error());
     for (const std::string& target : *list) {
       if (auto good = check_target(target, member.line); !good) return tl::unexpected(good.error());
@@ -160,7 +162,7 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
   hub.folder_ = folder;
   const auto text = read_inside(folder, kFile);
   if (!text) return tl::unexpected(text.error());
-  const auto top = read_toml(*text, kFile);
+  const auto top = base::read_toml(*text, kFile);
   if (!top) return tl::unexpected(top.error());
   auto numbers = Numbers::load(folder / "numbers.toml");
   if (!numbers) return tl::unexpected(numbers.error());
@@ -191,7 +193,7 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
         hub.programs_.push_back(std::move(*read));
       }
     } else if (section == "words") {
-      auto words = toml_strings(value, kFile, section);
+      auto words = base::toml_texts(value, kFile, section);
       if (!words) return tl::unexpected(words.error());
       hub.words_ = std::move(*words);
     } else {

@@ -6,10 +6,12 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "knowledge/toml_file.h"
+#include "base/toml.h"
 
 namespace ptxbench::knowledge {
 namespace {
+
+using base::TomlValue;
 
 /// "1,024", "227 KiB", "3.35 TB/s" -> the value that the text says, or nothing where it does not begin with a number.
 std::optional<std::int64_t> value_of(std::string_view text) {
@@ -165,7 +167,7 @@ Result<Number> read_number(const TomlValue& value, const std::string& file, std:
       return input_error("{}:{}: {} has an unknown member '{}': value, text, label, equals or attribute", file,
                          member.line, number.name(), name);
     }
-    auto text = toml_string(member, file, name);
+    auto text = base::toml_text(member, file, name);
     if (!text) return tl::unexpected(text.error());
     *place = std::move(*text);
   }
@@ -180,7 +182,7 @@ Result<Numbers> Numbers::load(const std::filesystem::path& file) {
   const auto text = base::read_file(file);
   if (!text) return tl::unexpected(text.error());
   const std::string name = file.filename().string();
-  const auto top = read_toml(*text, name);
+  const auto top = base::read_toml(*text, name);
   if (!top) return tl::unexpected(top.error());
   Numbers numbers;
   numbers.file_ = name;

@@ -29,34 +29,10 @@ Result<std::vector<problem::Problem>> find_problems(const ProblemChoice& options
   if (!roots) return tl::unexpected<Error>(roots.error());
   const auto dataset = problem::Dataset::load(*roots);
   if (!dataset) return tl::unexpected<Error>(dataset.error());
-  const auto definition = dataset->find_definition(options.problem);
-  if (!definition) return tl::unexpected<Error>(definition.error());
   if (!options.workloads.empty() && !options.axes.empty()) {
     return input_error("--workload names stored axes and --axis gives others: use one of them");
   }
-  std::vector<problem::Workload> workloads;
-  if (!options.axes.empty()) {
-    auto workload = dataset->workload_for_axes(**definition, options.axes);
-    if (!workload) return tl::unexpected<Error>(workload.error());
-    workloads.push_back(std::move(*workload));
-  } else if (!options.workloads.empty()) {
-    for (const std::string& uuid : options.workloads) {
-      const auto workload = dataset->find_workload(**definition, uuid);
-      if (!workload) return tl::unexpected<Error>(workload.error());
-      workloads.push_back(**workload);
-    }
-  } else {
-    const auto usual = dataset->default_workloads(**definition);
-    if (!usual) return tl::unexpected<Error>(usual.error());
-    for (const problem::Workload* workload : *usual) workloads.push_back(*workload);
-  }
-  std::vector<problem::Problem> problems;
-  for (const problem::Workload& workload : workloads) {
-    auto made = problem::make_problem(**definition, workload);
-    if (!made) return tl::unexpected<Error>(made.error());
-    problems.push_back(std::move(*made));
-  }
-  return problems;
+  return dataset->choose(options.problem, options.axes, options.workloads);
 }
 
 }  // namespace ptxbench::app

@@ -204,31 +204,9 @@ Result<std::vector<std::vector<problem::Problem>>> resolve_problems(const Experi
   if (!dataset) return tl::unexpected<Error>(dataset.error());
   std::vector<std::vector<problem::Problem>> all;
   for (const ProblemChoice& choice : config.problems) {
-    const auto definition = dataset->find_definition(choice.definition);
-    if (!definition) return tl::unexpected<Error>(definition.error());
-    std::vector<problem::Workload> workloads;
-    if (!choice.axes.empty()) {
-      auto workload = dataset->workload_for_axes(**definition, choice.axes);
-      if (!workload) return tl::unexpected<Error>(workload.error());
-      workloads.push_back(std::move(*workload));
-    } else if (!choice.workloads.empty()) {
-      for (const std::string& uuid : choice.workloads) {
-        const auto workload = dataset->find_workload(**definition, uuid);
-        if (!workload) return tl::unexpected<Error>(workload.error());
-        workloads.push_back(**workload);
-      }
-    } else {
-      const auto usual = dataset->default_workloads(**definition);
-      if (!usual) return tl::unexpected<Error>(usual.error());
-      for (const problem::Workload* one : *usual) workloads.push_back(*one);
-    }
-    std::vector<problem::Problem> problems;
-    for (const problem::Workload& one : workloads) {
-      auto made = problem::make_problem(**definition, one);
-      if (!made) return tl::unexpected<Error>(made.error());
-      problems.push_back(std::move(*made));
-    }
-    all.push_back(std::move(problems));
+    auto problems = dataset->choose(choice.definition, choice.axes, choice.workloads);
+    if (!problems) return tl::unexpected<Error>(problems.error());
+    all.push_back(std::move(*problems));
   }
   return all;
 }

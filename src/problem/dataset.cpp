@@ -393,6 +393,35 @@ Result<const Workload*> Dataset::smallest_workload(const Definition& definition)
   return extreme(*this, definition, false);
 }
 
+Result<std::vector<Problem>> Dataset::choose(std::string_view definition, const std::vector<std::string>& axes,
+                                             const std::vector<std::string>& uuids) const {
+  const auto found = find_definition(definition);
+  if (!found) return forward(found.error());
+  std::vector<Workload> workloads;
+  if (!axes.empty()) {
+    auto workload = workload_for_axes(**found, axes);
+    if (!workload) return forward(workload.error());
+    workloads.push_back(std::move(*workload));
+  } else if (!uuids.empty()) {
+    for (const std::string& uuid : uuids) {
+      const auto workload = find_workload(**found, uuid);
+      if (!workload) return forward(workload.error());
+      workloads.push_back(**workload);
+    }
+  } else {
+    const auto usual = default_workloads(**found);
+    if (!usual) return forward(usual.error());
+    for (const Workload* workload : *usual) workloads.push_back(*workload);
+  }
+  std::vector<Problem> problems;
+  for (const Workload& workload : workloads) {
+    auto made = make_problem(**found, workload);
+    if (!made) return forward(made.error());
+    problems.push_back(std::move(*made));
+  }
+  return problems;
+}
+
 Result<std::vector<const Workload*>> Dataset::default_workloads(const Definition& definition) const {
   std::vector<const Workload*> all;
   for (const Workload& workload : checks(definition.name)) all.push_back(&workload);

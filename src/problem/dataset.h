@@ -64,6 +64,10 @@ class Dataset {
   Result<const Workload*> smallest_workload(const Definition& definition) const;
   /// What to judge on unless told otherwise: all checks, or the largest workload where there are none.
   Result<std::vector<const Workload*>> default_workloads(const Definition& definition) const;
+  /// What somebody chose: one workload of these axes, or the stored ones with these uuids (or their beginnings), or,
+  /// where neither is given, the default ones.
+  Result<std::vector<Problem>> choose(std::string_view definition, const std::vector<std::string>& axes,
+                                      const std::vector<std::string>& uuids) const;
 
  private:
   /// What is being read: names and uuids must be unique within one root.

@@ -169,6 +169,8 @@ Result<RunFolder> RunFolder::lock(const fs::path& folder) {
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     return infrastructure_error("cannot write {}: {}", file.string(), std::strerror(errno));
   }
+  // Of a run that was killed.
+  for (const fs::path& written : {folder, folder / "trajectories"}) base::remove_unfinished(written);
   return run;
 }
 

@@ -99,6 +99,30 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t max_bytes) {
   }
 }
 
+namespace {
+
+constexpr std::string_view kUnfinished = ".tmp.";
+
+/// NAME.tmp.PID.COUNT
+bool is_unfinished(std::string_view name) {
+  const std::size_t at = name.rfind(kUnfinished);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = name.substr(at + kUnfinished.size());
+  return !rest.empty() && rest.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+}  // namespace
+
+void remove_unfinished(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (is_unfinished(entry->path().filename().string())) found.push_back(entry->path());
+  }
+  for (const fs::path& file : found) fs::remove(file, error);
+}
+
 Result<void> write_file_atomic(const fs::path& path, std::string_view bytes) {
   const fs::path folder = path.parent_path();
   if (!folder.empty()) {
@@ -108,7 +132,7 @@ Result<void> write_file_atomic(const fs::path& path, std::string_view bytes) {
   }
   static std::atomic<unsigned> counter{0};
   fs::path temporary = path;
-  temporary += fmt::format(".tmp.{}.{}", ::getpid(), counter.fetch_add(1));
+  temporary += fmt::format("{}{}.{}", kUnfinished, ::getpid(), counter.fetch_add(1));
   const auto failure = [&](std::string_view what) {
     const int code = errno;
     ::unlink(temporary.c_str());

@@ -17,6 +17,8 @@ Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t m
 /// Writes beside the target, fsyncs, renames over it: readers see the old file or the new one, never a part.
 /// Missing parent folders are created.
 Result<void> write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
+/// Takes away what write_file_atomic() left in this folder when its process was killed. For the folder's only writer.
+void remove_unfinished(const std::filesystem::path& folder);
 
 /// Appends in one write and fsyncs; creates the file (not its folder) when missing.
 /// After a crash at most the last record is torn; readers must tolerate that.

@@ -34,7 +34,6 @@ using Records = std::map<std::string, std::vector<std::string>>;
 Records records_of(const std::filesystem::path& folder) {
   Records all;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "trajectories")) {
-    if (entry.path().extension() != ".jsonl") continue;  // a file that was being written when its writer was killed
     const std::string text = *base::read_file(entry.path());
     EXPECT_TRUE(text.ends_with('\n')) << entry.path();
     for (const std::string_view line : base::split_lines(text)) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -55,6 +56,18 @@ TEST_F(Files, AtomicWriteReplacesAndLeavesNothingElse) {
   ASSERT_TRUE(write_file_atomic(path, "new"));
   EXPECT_EQ(read_file(path).value(), "new");
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()), 1);
+}
+
+TEST_F(Files, WhatAKilledWriterLeftIsTakenAway) {
+  const auto folder = dir_.path() / "written";
+  ASSERT_TRUE(write_file_atomic(folder / "a.jsonl", "whole"));
+  for (const char* left : {"a.jsonl.tmp.123.0", "b.tmp.9.17"}) std::ofstream(folder / left) << "half";
+  for (const char* other : {"notes.tmp.md", "x.tmp.", "y.tmp"}) std::ofstream(folder / other) << "somebody's";
+  remove_unfinished(folder);
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"a.jsonl", "notes.tmp.md", "x.tmp.", "y.tmp"}));
+  remove_unfinished(dir_.path() / "not there");
 }
 
 TEST_F(Files, AtomicWriteIntoAFileAsFolderFails) {

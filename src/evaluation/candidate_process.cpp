@@ -185,8 +185,8 @@ Result<CallOutcome> run_candidate(const HostCall& call) {
   // What else this process has in its environment, such as the keys of models' endpoints, is none of a candidate's
   // business.
   request.clear_environment = true;
-  for (const char* name : {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "ASAN_OPTIONS", "LSAN_OPTIONS",
-                           "UBSAN_OPTIONS", "PTXBENCH_TEST_FOLDER"}) {
+  for (const char* name :
+       {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"}) {
     if (const char* value = std::getenv(name); value != nullptr) request.environment[name] = value;
   }
   request.environment["LD_LIBRARY_PATH"] = call.ffi_runtime.parent_path().string();

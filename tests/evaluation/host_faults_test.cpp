@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "base/files.h"
@@ -92,9 +93,16 @@ TEST(HostFaults, FilesCannotBeChanged) {
   const auto folder = base::TempDir::create("untrusted");
   ASSERT_TRUE(folder);
   ASSERT_TRUE(base::write_file_atomic(folder->path() / "old", "as it was"));
-  ::setenv("PTXBENCH_TEST_FOLDER", folder->path().c_str(), 1);
+  // Of the environment a candidate gets no more than a few variables: this one tells it the folder.
+  const char* before = std::getenv("HOME");
+  const std::optional<std::string> home = before == nullptr ? std::nullopt : std::optional<std::string>(before);
+  ::setenv("HOME", folder->path().c_str(), 1);
   const Evaluation result = run(16);
-  ::unsetenv("PTXBENCH_TEST_FOLDER");
+  if (home) {
+    ::setenv("HOME", home->c_str(), 1);
+  } else {
+    ::unsetenv("HOME");
+  }
   // The candidate went on and did its work.
   EXPECT_EQ(result.verdict, Status::passed) << dump(result);
   EXPECT_EQ(base::read_file(folder->path() / "old").value_or("gone"), "as it was");

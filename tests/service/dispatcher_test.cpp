@@ -300,6 +300,24 @@ TEST_F(DispatcherTest, ALostGpuLosesNoTask) {
   EXPECT_FALSE(health[2].healthy);
 }
 
+TEST_F(DispatcherTest, ADeviceWithSeveralWorkersIsOneDevice) {
+  options_.lanes = {{Lane::cpu, "emulator", "emulator:0", 1},
+                    {Lane::gpu, "gpu", "cuda:0", 0},
+                    {Lane::gpu, "gpu", "cuda:0", 0},
+                    {Lane::gpu, "gpu", "cuda:0", 0}};
+  open();
+  const auto health = dispatcher_->health();
+  ASSERT_EQ(health.size(), 2u);
+  EXPECT_EQ(health[1].device, "cuda:0");
+  EXPECT_TRUE(health[1].healthy);
+  // They work at the same time.
+  const auto started = std::chrono::steady_clock::now();
+  std::vector<std::string> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(submit(make("sleep 1")));
+  for (const std::string& id : ids) EXPECT_EQ(finished(id).status, TaskStatus::completed);
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::milliseconds(2900));
+}
+
 TEST_F(DispatcherTest, AWorkerThatDiesIdleIsReplaced) {
   open();
   EXPECT_EQ(finished(submit(make("pass"))).status, TaskStatus::completed);

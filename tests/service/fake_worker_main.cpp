@@ -90,6 +90,18 @@ Json answer(const Json& request) {
     std::cout << Json{{"id", request.at("id")}, {"progress", "running"}, {"running", true}}.dump() << std::endl;
     sleep(std::stod(argument));
   }
+  if (word == "wait") {
+    // Runs, waits for what others hold, runs again.
+    const auto tell = [&](const char* state, bool running) {
+      std::cout << Json{{"id", request.at("id")}, {"progress", state}, {"running", running}}.dump() << std::endl;
+    };
+    tell("running", true);
+    sleep(0.05);
+    tell("waiting", false);
+    sleep(0.6);
+    tell("running", true);
+    sleep(std::stod(argument));
+  }
   if (word == "input") return error("input", "the tensors do not fit");
   if (word == "infra") return error("infrastructure", "nvcc is gone");
   if (kind == "check") {

@@ -71,6 +71,19 @@ TEST(WorkerProcess, TheRequestsTimeCountsFromExecution) {
   EXPECT_EQ(answer.outcome, Outcome::out_of_time);
 }
 
+TEST(WorkerProcess, WaitingForOthersIsNotTheRequestsTime) {
+  auto worker = start();
+  auto answer = worker->call(evaluate("wait 0.05"), {10s, 400ms});
+  EXPECT_EQ(answer.outcome, Outcome::answered) << answer.detail;
+  // But what it has run before counts.
+  answer = worker->call(evaluate("wait 5"), {10s, 400ms});
+  EXPECT_EQ(answer.outcome, Outcome::out_of_time);
+  // And all of it together has an end.
+  worker = start();
+  answer = worker->call(evaluate("wait 0.05"), {300ms, 10s});
+  EXPECT_EQ(answer.outcome, Outcome::hung);
+}
+
 TEST(WorkerProcess, GarbageIsDeath) {
   const auto worker = start();
   const auto answer = worker->call(evaluate("garbage"), {});

@@ -416,14 +416,15 @@ class Conductor {
   /// under way.
   bool budget_allows() {
     const auto expected = [&](double spent, std::size_t known) {
-      return spent + (known == 0 ? 0 : spent / static_cast<double>(known)) * static_cast<double>(asking_ + unnoted_);
+      return spent +
+             (known == 0 ? 0 : spent / static_cast<double>(known)) * static_cast<double>(asking_ + unnoted_ + 1);
     };
-    if (config_.budget.cost && expected(spent_cost_, answers_ - without_cost_) >= *config_.budget.cost) {
+    if (config_.budget.cost && expected(spent_cost_, answers_ - without_cost_) > *config_.budget.cost) {
       if (asking_ + unnoted_ == 0)
         drain(fmt::format("the budget of ${:.2f} is used up (${:.2f} spent)", *config_.budget.cost, spent_cost_));
       return false;
     }
-    if (config_.budget.tokens && expected(static_cast<double>(spent_tokens_), answers_ - without_tokens_) >=
+    if (config_.budget.tokens && expected(static_cast<double>(spent_tokens_), answers_ - without_tokens_) >
                                      static_cast<double>(*config_.budget.tokens)) {
       if (asking_ + unnoted_ == 0)
         drain(fmt::format("the budget of {} tokens is used up ({} spent)", *config_.budget.tokens, spent_tokens_));

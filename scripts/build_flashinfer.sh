@@ -3,7 +3,7 @@
 # Python wrappers would choose on Hopper, compiled for sm_90a as TVM-FFI modules that need no Python and no network, so that
 # scripts/bundle.sh can carry them. Not part of the normal set-up: without them these problems have no baseline. Takes the
 # compiler of the set-up, downloads 15 MB, needs 200 MB of disk for a while and up to 3.6 GB of memory a compiler, and eight
-# minutes of processor time, about five on two free cores. Switches (environment):
+# minutes of processor time (five or so on two free cores, an estimate). Switches (environment):
 #   PTXBENCH_JOBS=2      compilers at once
 #   PTXBENCH_DEPS=FOLDER instead of .deps
 set -euo pipefail

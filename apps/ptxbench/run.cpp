@@ -34,7 +34,7 @@ struct Options {
   std::string experiment, out;
   std::vector<std::string> models_files;
   bool resume = false, retry_failed = false, dry_run = false, json = false;
-  unsigned extend_turns = 0;
+  unsigned extend_turns = 0, turns = 0;
 };
 
 std::atomic<unsigned> interrupts{0};
@@ -255,13 +255,14 @@ Result<ExitCode> run(const Options& options) {
   if (!judge) return tl::unexpected<Error>(judge.error());
   parts.judge = std::move(*judge);
 
-  const bool goes_on = options.resume || options.retry_failed || options.extend_turns != 0;
+  const bool goes_on = options.resume || options.retry_failed || options.extend_turns != 0 || options.turns != 0;
   if (goes_on && options.out.empty()) return input_error("--out is needed: the folder of the experiment to go on with");
   agent::RunOptions how;
   how.folder = options.out.empty() ? default_folder(config->name) : options.out;
   how.resume = options.resume;
   how.retry_failed = options.retry_failed;
   how.extend_turns = options.extend_turns;
+  how.turns = options.turns;
   how.experiment_text = text;
   how.interrupts = [] { return interrupts.load(); };
   catch_interrupts();
@@ -294,6 +295,8 @@ void add_run(CLI::App& app, ExitCode& exit_code) {
   command->add_flag("--retry-failed", options->retry_failed,
                     "Go on, also with trajectories that the machine or endpoint failed");
   command->add_option("--extend-turns", options->extend_turns, "Go on, with this many more turns per trajectory")
+      ->check(CLI::Range(1, 10000));
+  command->add_option("--turns", options->turns, "Go on, with at least this many turns per trajectory in all")
       ->check(CLI::Range(1, 10000));
   command->add_flag("--dry-run", options->dry_run, "Say what would run, and what is missing");
   command->add_flag("--json", options->json, "Write the summary as one object (ptxbench.summary/1)");

@@ -46,7 +46,8 @@ Result<void> show(const Options& options) {
   }
   if (trajectory->pending) fmt::print("turn {:>2}  answered, not judged yet\n", trajectory->pending->number);
   fmt::print("{}{}\n",
-             trajectory->ended() ? trajectory->exit_status + " (" + trajectory->stop_reason + ")" : "not ended",
+             trajectory->ended() ? base::printable(trajectory->exit_status + " (" + trajectory->stop_reason + ")")
+                                 : "not ended",
              trajectory->error.empty() ? "" : ": " + base::printable(trajectory->error));
   return {};
 }

@@ -9,8 +9,8 @@
 #include <set>
 #include <thread>
 
-#include "agent/work_pool.h"
 #include "base/files.h"
+#include "base/work_pool.h"
 
 namespace ptxbench::agent {
 namespace {
@@ -30,11 +30,13 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 /// models work on others, and tell it what came of it as events.
 class Conductor {
  public:
-  Conductor(const ExperimentConfig& config, ExperimentParts& parts, const RunOptions& options, RunFolder& folder)
+  Conductor(const ExperimentConfig& config, ExperimentParts& parts, const RunOptions& options, RunFolder& folder,
+            const std::map<std::string, std::string>& packs)
       : config_(config),
         parts_(parts),
         options_(options),
         folder_(folder),
+        packs_(packs),
         plan_(plan_of(config)),
         plan_json_(plan_json(config, parts.problems)),
         summaries_(plan_.size()),
@@ -46,15 +48,6 @@ class Conductor {
         compile_(config.limits.compile),
         evaluate_(config.limits.evaluate) {
     for (const auto& [name, model] : parts.models) models_[name].model = model.get();
-  }
-
-  Result<void> read_packs() {
-    for (const std::string& tag : config_.packs) {
-      auto text = parts_.pack_text(tag);
-      if (!text) return tl::unexpected<Error>(text.error());
-      packs_[tag] = std::move(*text);
-    }
-    return {};
   }
 
   /// Where the trajectories of an earlier run stand.
@@ -94,24 +87,35 @@ class Conductor {
   Result<ExperimentResult> run() {
     if (options_.resume) scan();
     while (!fatal_) {
-      look_for_interrupts();
-      open_some();
-      ask_some();
-      if (outstanding_ == 0 && asking_ == 0) break;
-      wait_for_events();
-      report(false);
+      try {
+        look_for_interrupts();
+        open_some();
+        ask_some();
+        if (outstanding_ == 0 && asking_ == 0) break;
+        wait_for_events();
+        report(false);
+      } catch (const std::exception& error) {
+        // What runs uses this object, so it is waited for below.
+        give_up(Error{ErrorKind::infrastructure, fmt::format("internal error: {}", error.what())});
+      }
     }
     // After a failure of the disk what runs cannot be stored any more; it is waited for all the same.
     if (fatal_) cancel_.request_stop();
     draining_ = true;
-    while (outstanding_ != 0 || asking_ != 0) wait_for_events();
+    while (outstanding_ != 0 || asking_ != 0) {
+      try {
+        wait_for_events();
+      } catch (const std::exception& error) {
+        give_up(Error{ErrorKind::infrastructure, fmt::format("internal error: {}", error.what())});
+      }
+    }
     if (fatal_) return tl::unexpected<Error>(*fatal_);
     report(true);
     ExperimentResult result;
     result.progress = progress();
     result.stops = stops_;
     result.interrupted = interrupted_;
-    result.summary = summary_json(plan_json_, summaries_, seconds_since(started_));
+    result.summary = summary_json(plan_json_, summaries_, lost(), seconds_since(started_));
     auto written =
         base::write_file_atomic(folder_.path() / "summary.json",
                                 result.summary.dump(1, ' ', false, base::Json::error_handler_t::replace) + "\n");
@@ -130,7 +134,7 @@ class Conductor {
   struct ModelState {
     models::Model* model = nullptr;
     unsigned asking = 0, failures = 0;
-    bool suspended = false;
+    bool suspended = false, answered = false;
     std::map<std::size_t, LivePtr> ready;  ///< by their place in the plan: what began first ends first
   };
 
@@ -155,7 +159,7 @@ class Conductor {
   }
 
   /// Does `work` on a pool, and then on this thread what it returns.
-  void job(WorkPool& pool, const LivePtr& live, std::function<Event()> work) {
+  void job(base::WorkPool& pool, const LivePtr& live, std::function<Event()> work) {
     ++outstanding_;
     pool.post([this, live, work = std::move(work)] {
       Event event;
@@ -226,11 +230,17 @@ class Conductor {
   void stepped(const LivePtr& live, const Result<Step>& step) {
     note(*live);
     if (!step) {
-      if (step.error().kind == ErrorKind::infrastructure || !live->open) {
+      if (step.error().kind == ErrorKind::infrastructure) {
         give_up(step.error());
         return drop(live);
       }
-      return fail(live, step.error().message);
+      if (live->open) return fail(live, step.error().message);
+      // Its file cannot be used; the others can.
+      TrajectorySummary& mine = summaries_[live->index];
+      mine.started = true;
+      mine.exit_status = "Error";
+      mine.error = step.error().message;
+      return drop(live);
     }
     ModelState& model = models_.at(plan_[live->index].model);
     switch (*step) {
@@ -271,6 +281,7 @@ class Conductor {
     --model.asking;
     if (*completion) {
       model.failures = 0;
+      model.answered = true;
       ++unnoted_;
       job(disk_, live, [this, live, completion]() -> Event {
         auto added = live->open->add_answer(std::move(**completion));
@@ -283,7 +294,9 @@ class Conductor {
       return;
     }
     if (cancel_.stop_requested()) return drop(live);
-    if (++model.failures >= kModelFailures && !model.suspended) {
+    // A model that answers others is well: what is refused here is this question, such as one that is too long.
+    const bool only_this = completion->error().kind == ErrorKind::input && model.answered;
+    if (!only_this && ++model.failures >= kModelFailures && !model.suspended) {
       suspend(model, fmt::format("model '{}' failed {} times in a row and is not asked any more: {}",
                                  plan_[live->index].model, kModelFailures, completion->error().message));
     }
@@ -419,15 +432,22 @@ class Conductor {
       return spent +
              (known == 0 ? 0 : spent / static_cast<double>(known)) * static_cast<double>(asking_ + unnoted_ + 1);
     };
-    if (config_.budget.cost && expected(spent_cost_, answers_ - without_cost_) > *config_.budget.cost) {
-      if (asking_ + unnoted_ == 0)
-        drain(fmt::format("the budget of ${:.2f} is used up (${:.2f} spent)", *config_.budget.cost, spent_cost_));
+    if (!config_.budget.cost && !config_.budget.tokens) return true;
+    const models::Lost in_vain = lost();
+    if (config_.budget.cost && expected(spent_cost_, answers_ - without_cost_) + in_vain.cost > *config_.budget.cost) {
+      if (asking_ + unnoted_ == 0) {
+        drain(fmt::format("the budget of ${:.2f} is used up (${:.2f} spent)", *config_.budget.cost,
+                          spent_cost_ + in_vain.cost));
+      }
       return false;
     }
-    if (config_.budget.tokens && expected(static_cast<double>(spent_tokens_), answers_ - without_tokens_) >
-                                     static_cast<double>(*config_.budget.tokens)) {
-      if (asking_ + unnoted_ == 0)
-        drain(fmt::format("the budget of {} tokens is used up ({} spent)", *config_.budget.tokens, spent_tokens_));
+    if (config_.budget.tokens &&
+        expected(static_cast<double>(spent_tokens_), answers_ - without_tokens_) + static_cast<double>(in_vain.tokens) >
+            static_cast<double>(*config_.budget.tokens)) {
+      if (asking_ + unnoted_ == 0) {
+        drain(fmt::format("the budget of {} tokens is used up ({} spent)", *config_.budget.tokens,
+                          spent_tokens_ + in_vain.tokens));
+      }
       return false;
     }
     return true;
@@ -466,6 +486,23 @@ class Conductor {
     if (!draining_ && !why.empty()) stops_.push_back(std::move(why));
     draining_ = true;
     for (auto& [name, model] : models_) drop_ready(model);
+  }
+
+  /// Once, however often it happens.
+  void note_stop(std::string what) {
+    if (std::find(stops_.begin(), stops_.end(), what) == stops_.end()) stops_.push_back(std::move(what));
+  }
+
+  /// Asked in vain, in this run and before.
+  models::Lost lost() const {
+    models::Lost sum = folder_.lost();
+    for (const auto& [name, state] : models_) {
+      const models::Lost one = state.model->lost();
+      sum.attempts += one.attempts;
+      sum.tokens += one.tokens;
+      sum.cost += one.cost;
+    }
+    return sum;
   }
 
   void give_up(const Error& error) {
@@ -519,12 +556,13 @@ class Conductor {
     if (!last && now - summarised_ > kSummaryEvery) {
       summarised_ = now;
       job(disk_, nullptr,
-          [this, text = summary_json(plan_json_, summaries_, state.seconds)
+          [this, text = summary_json(plan_json_, summaries_, lost(), state.seconds)
                             .dump(1, ' ', false, base::Json::error_handler_t::replace) +
                         "\n"]() -> Event {
             auto written = base::write_file_atomic(folder_.path() / "summary.json", text);
             return [this, written] {
-              if (!written) give_up(written.error());
+              // The records are what counts; the last summary is written again.
+              if (!written) note_stop(fmt::format("the summary could not be written: {}", written.error().message));
             };
           });
     }
@@ -534,9 +572,9 @@ class Conductor {
   ExperimentParts& parts_;
   const RunOptions& options_;
   RunFolder& folder_;
+  const std::map<std::string, std::string>& packs_;
   const std::vector<PlannedTrajectory> plan_;
   const Json plan_json_;
-  std::map<std::string, std::string> packs_;
   std::stop_source cancel_;
   std::atomic<bool> draining_{false};
   std::atomic<std::size_t> judging_{0};
@@ -561,7 +599,7 @@ class Conductor {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Event> events_;
-  WorkPool disk_, compile_, evaluate_;  // last: their threads use all of the above
+  base::WorkPool disk_, compile_, evaluate_;  // last: their threads use all of the above
 };
 
 }  // namespace
@@ -581,17 +619,25 @@ Result<ExperimentResult> run_experiment(const ExperimentConfig& config, Experime
                          name);
     }
   }
+  std::map<std::string, std::string> packs;
+  for (const std::string& tag : config.packs) {
+    auto text = parts.pack_text(tag);
+    if (!text) return tl::unexpected<Error>(text.error());
+    packs[tag] = std::move(*text);
+  }
+  std::map<std::string, Json> descriptions;
+  for (const std::string& name : config.models) descriptions[name] = parts.models.at(name)->describe();
+  const PlanInputs inputs = plan_inputs(descriptions, packs, parts.problems);
   RunOptions how = options;
-  how.resume = how.resume || how.retry_failed || how.extend_turns != 0;
-  auto folder = how.resume ? RunFolder::reopen(how.folder, config, parts.problems)
-                           : RunFolder::create(how.folder, config, parts.problems, how.experiment_text);
+  how.resume = how.resume || how.retry_failed || how.extend_turns != 0 || how.turns != 0;
+  auto folder = how.resume ? RunFolder::reopen(how.folder, config, parts.problems, inputs)
+                           : RunFolder::create(how.folder, config, parts.problems, inputs, how.experiment_text);
   if (!folder) return tl::unexpected<Error>(folder.error());
   if (how.resume) {
-    if (auto noted = folder->note_resume(folder->turns() + how.extend_turns, how.retry_failed); !noted)
-      return tl::unexpected<Error>(noted.error());
+    const unsigned turns = std::max(folder->turns() + how.extend_turns, how.turns);
+    if (auto noted = folder->note_resume(turns, how.retry_failed); !noted) return tl::unexpected<Error>(noted.error());
   }
-  Conductor conductor(config, parts, how, *folder);
-  if (auto read = conductor.read_packs(); !read) return tl::unexpected<Error>(read.error());
+  Conductor conductor(config, parts, how, *folder, packs);
   return conductor.run();
 }
 

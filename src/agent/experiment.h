@@ -43,7 +43,8 @@ struct ExperimentProgress {
 struct RunOptions {
   std::filesystem::path folder;
   bool resume = false, retry_failed = false;
-  unsigned extend_turns = 0;
+  unsigned extend_turns = 0;    ///< so many more than there are
+  unsigned turns = 0;           ///< at least so many in all; unlike the other, the same when it is said twice
   std::string experiment_text;  ///< the file, kept in the folder
   /// Asked now and then: how often the user wants it to end. Once: no new questions, what runs is finished. More often:
   /// everything is broken off.

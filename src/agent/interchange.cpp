@@ -216,7 +216,7 @@ Result<InterchangeReport> export_reference_run(const fs::path& run, const fs::pa
                     {"num_turns", config->is_object() ? config->value("num_turns", Json()) : Json()},
                     {"target_speedup", config->is_object() ? config->value("target_speedup", Json()) : Json()},
                     {"ptxbench", *config}}});
-  Json summary = summary_json(*plan, summaries, 0);
+  Json summary = summary_json(*plan, summaries, {}, 0);
   if (const auto before = read_json(run / "summary.json"); before && before->is_object()) {
     summary["duration"] = before->value("duration", Json());
   }
@@ -291,7 +291,7 @@ Result<InterchangeReport> import_reference_run(const fs::path& from, const fs::p
   }
   const Json all = {{"schema", "ptxbench.plan/1"}, {"config", {{"imported_from", from.string()}}}, {"plan", plan}};
   auto written = base::write_file_atomic(to / "plan.json", dump(all));
-  if (written) written = base::write_file_atomic(to / "summary.json", dump(summary_json(all, summaries, 0)));
+  if (written) written = base::write_file_atomic(to / "summary.json", dump(summary_json(all, summaries, {}, 0)));
   if (!written) return tl::unexpected<Error>(written.error());
   return report;
 }

@@ -71,9 +71,12 @@ Result<Judgement> ServiceJudge::judge(std::string_view source, const std::vector
       request["workloads"].push_back(one.workload.uuid);
     }
   }
-  const auto task = client_.evaluate(request, [&](std::string_view state) {
-    if (options.progress) options.progress(state);
-  });
+  const auto task = client_.evaluate(
+      request,
+      [&](std::string_view state) {
+        if (options.progress) options.progress(state);
+      },
+      options.cancel);
   if (!task) return tl::unexpected<Error>(task.error());
   if (!task->is_object()) return infrastructure_error("{}: the task is no object", url_);
   if (const Json* error = base::optional_member(*task, "error"); error != nullptr) {

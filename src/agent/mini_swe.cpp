@@ -56,19 +56,18 @@ std::string text_of(const Json& object, const char* key) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-/// Replaces the texts of members that hold keys, and remembers them.
-void hide_keys(Json& json, models::Secrets& secrets) {
-  if (!json.is_structured()) return;
-  for (auto& item : json.items()) {
-    if (json.is_object() && models::names_a_key(item.key()) && item.value().is_string()) {
-      std::string key = item.value().get<std::string>();
-      if (key.starts_with("Bearer ")) key.erase(0, 7);
-      secrets.add(key);
-      item.value() = "[key]";
-    } else {
-      hide_keys(item.value(), secrets);
-    }
+/// Replaces the texts of members that hold keys, and remembers them. What a list holds goes by the list's name.
+void hide_keys(Json& json, models::Secrets& secrets, const std::string& name = {}) {
+  if (json.is_string()) {
+    if (!models::may_hold_a_key(name, json.get_ref<const std::string&>())) return;
+    std::string key = json.get<std::string>();
+    if (key.starts_with("Bearer ")) key.erase(0, 7);
+    secrets.add(key);
+    json = "[key]";
+    return;
   }
+  if (!json.is_structured()) return;
+  for (auto& item : json.items()) hide_keys(item.value(), secrets, json.is_object() ? item.key() : name);
 }
 
 void read_extra(const Json& extra, Turn& turn) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace ptxbench::agent {
@@ -77,7 +78,37 @@ Result<Json> read_json(const fs::path& file) {
   return base::parse_json(*text, file.string());
 }
 
+Json inputs_json(const PlanInputs& inputs) {
+  const auto object = [](const auto& map) {
+    Json out = Json::object();
+    for (const auto& [name, value] : map) out[name] = value;
+    return out;
+  };
+  return {
+      {"models", object(inputs.models)}, {"packs", object(inputs.packs)}, {"definitions", object(inputs.definitions)}};
+}
+
 }  // namespace
+
+PlanInputs plan_inputs(const std::map<std::string, Json>& descriptions,
+                       const std::map<std::string, std::string>& pack_texts,
+                       const std::vector<std::vector<problem::Problem>>& problems) {
+  PlanInputs inputs;
+  for (const auto& [name, description] : descriptions) {
+    Json& kept = inputs.models[name] = description;
+    if (!kept.is_object()) continue;
+    for (const char* may_change : {"base_url", "prices", "answers"}) kept.erase(may_change);
+  }
+  for (const auto& [tag, text] : pack_texts) inputs.packs[tag] = base::sha256_hex(text);
+  std::map<std::string, std::string> texts;
+  for (const auto& workloads : problems) {
+    std::string& text = texts[workloads.front().definition.name];
+    text += problem::to_json(workloads.front().definition).dump();
+    for (const problem::Problem& one : workloads) text += problem::to_json(one.workload).dump();
+  }
+  for (const auto& [name, text] : texts) inputs.definitions[name] = base::sha256_hex(text);
+  return inputs;
+}
 
 std::vector<PlannedTrajectory> plan_of(const ExperimentConfig& config) {
   std::vector<PlannedTrajectory> plan;
@@ -176,7 +207,7 @@ Result<RunFolder> RunFolder::lock(const fs::path& folder) {
 
 Result<RunFolder> RunFolder::create(const fs::path& folder, const ExperimentConfig& config,
                                     const std::vector<std::vector<problem::Problem>>& problems,
-                                    std::string_view experiment_text) {
+                                    const PlanInputs& inputs, std::string_view experiment_text) {
   auto run = lock(folder);
   if (!run) return run;
   std::error_code error;
@@ -188,25 +219,35 @@ Result<RunFolder> RunFolder::create(const fs::path& folder, const ExperimentConf
     if (auto written = base::write_file_atomic(folder / "experiment.toml", experiment_text); !written)
       return tl::unexpected<Error>(written.error());
   }
-  auto written = base::write_file_atomic(folder / "plan.json", plan_json(config, problems).dump(1) + "\n");
+  Json plan = plan_json(config, problems);
+  plan["inputs"] = inputs_json(inputs);
+  auto written =
+      base::write_file_atomic(folder / "plan.json", plan.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (!written) return tl::unexpected<Error>(written.error());
   run->turns_ = config.rules.max_turns;
   return run;
 }
 
 Result<RunFolder> RunFolder::reopen(const fs::path& folder, const ExperimentConfig& config,
-                                    const std::vector<std::vector<problem::Problem>>& problems) {
+                                    const std::vector<std::vector<problem::Problem>>& problems,
+                                    const PlanInputs& inputs) {
   std::error_code error;
   if (!fs::exists(folder / "plan.json", error)) {
     return input_error("{} holds no experiment to go on with (no plan.json); leave --resume out to begin one",
                        folder.string());
   }
-  const auto before = read_json(folder / "plan.json");
+  auto before = read_json(folder / "plan.json");
   if (!before) return tl::unexpected<Error>(before.error());
-  if (const auto found = difference(plan_json(config, problems), *before, "")) {
+  if (!before->is_object()) return input_error("{}: no plan", (folder / "plan.json").string());
+  // Plans of earlier versions do not say what their names stand for.
+  const Json inputs_before = before->contains("inputs") ? (*before)["inputs"] : Json(nullptr);
+  before->erase("inputs");
+  auto found = difference(plan_json(config, problems), *before, "");
+  if (!found && !inputs_before.is_null()) found = difference(inputs_json(inputs), inputs_before, "inputs");
+  if (found) {
     return input_error(
         "{} was begun with another plan: {}. Only limits, budgets and models' addresses may change; more turns are "
-        "given with --extend-turns",
+        "given with --turns",
         folder.string(), *found);
   }
   auto run = lock(folder);
@@ -219,11 +260,21 @@ Result<RunFolder> RunFolder::reopen(const fs::path& folder, const ExperimentConf
     if (!turns) return tl::unexpected<Error>(turns.error());
     run->turns_ = std::max(run->turns_, *turns);
   }
+  if (const auto summary = read_json(folder / "summary.json")) {
+    const Json* lost = base::optional_member(*summary, "lost");
+    const auto number = [&](const char* key) -> const Json* {
+      const Json* value = lost != nullptr ? base::optional_member(*lost, key) : nullptr;
+      return value != nullptr && value->is_number() && *value >= 0 ? value : nullptr;
+    };
+    if (const Json* value = number("attempts")) run->lost_.attempts = value->get<std::uint64_t>();
+    if (const Json* value = number("tokens")) run->lost_.tokens = value->get<std::uint64_t>();
+    if (const Json* value = number("cost")) run->lost_.cost = value->get<double>();
+  }
   return run;
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)), turns_(other.turns_) {}
+    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)), turns_(other.turns_), lost_(other.lost_) {}
 
 RunFolder::~RunFolder() {
   if (lock_ >= 0) ::close(lock_);
@@ -240,7 +291,8 @@ Result<void> RunFolder::note_resume(unsigned turns, bool retry_failed) {
   return base::write_file_atomic(path_ / "resume_plan.json", note.dump(1) + "\n");
 }
 
-Json summary_json(const Json& plan, const std::vector<TrajectorySummary>& summaries, double seconds) {
+Json summary_json(const Json& plan, const std::vector<TrajectorySummary>& summaries, const models::Lost& lost,
+                  double seconds) {
   struct Group {
     std::size_t total = 0, completed = 0, correct = 0, turns = 0, correct_turns = 0, target_met = 0;
     std::optional<double> best;
@@ -320,6 +372,7 @@ Json summary_json(const Json& plan, const std::vector<TrajectorySummary>& summar
   summary["cost"] = answers_without_cost == 0 ? Json(cost) : Json(nullptr);
   summary["known_tokens"] = tokens;
   summary["known_cost"] = cost;
+  summary["lost"] = {{"attempts", lost.attempts}, {"tokens", lost.tokens}, {"cost", lost.cost}};
   summary["duration"] = seconds;
   summary["model_seconds"] = model_seconds;
   summary["judge_seconds"] = judge_seconds;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,17 +36,27 @@ struct TrajectorySummary {
 };
 TrajectorySummary summary_of(const Trajectory& trajectory, std::optional<double> target_speedup);
 
+/// What the names of a plan stood for when it was made. Compared when it is gone on with.
+struct PlanInputs {
+  std::map<std::string, base::Json> models;        ///< name: the model's description, addresses and prices left out
+  std::map<std::string, std::string> packs;        ///< tag: the text's SHA-256
+  std::map<std::string, std::string> definitions;  ///< name: the SHA-256 of definition and workloads
+};
+PlanInputs plan_inputs(const std::map<std::string, base::Json>& descriptions,
+                       const std::map<std::string, std::string>& pack_texts,
+                       const std::vector<std::vector<problem::Problem>>& problems);
+
 /// The folder of an experiment: `plan.json`, `experiment.toml`, `resume_plan.json`, `summary.json` and
 /// `trajectories/NAME.jsonl`. While it is open, no other process can open it.
 class RunFolder {
  public:
   /// Writes the plan of a new experiment. A folder that has one already is an error.
   static Result<RunFolder> create(const std::filesystem::path& folder, const ExperimentConfig& config,
-                                  const std::vector<std::vector<problem::Problem>>& problems,
+                                  const std::vector<std::vector<problem::Problem>>& problems, const PlanInputs& inputs,
                                   std::string_view experiment_text);
   /// Opens the folder of an experiment that has the same plan; the error names what differs.
   static Result<RunFolder> reopen(const std::filesystem::path& folder, const ExperimentConfig& config,
-                                  const std::vector<std::vector<problem::Problem>>& problems);
+                                  const std::vector<std::vector<problem::Problem>>& problems, const PlanInputs& inputs);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -56,6 +67,8 @@ class RunFolder {
   std::filesystem::path trajectory(const std::string& name) const;
   /// Turns per trajectory: the plan's, or more after an extension.
   unsigned turns() const { return turns_; }
+  /// What earlier runs of the experiment asked in vain and may have to pay, as of their last summary.
+  const models::Lost& lost() const { return lost_; }
   /// Notes that the experiment goes on, and with how many turns.
   Result<void> note_resume(unsigned turns, bool retry_failed);
 
@@ -65,12 +78,14 @@ class RunFolder {
   std::filesystem::path path_;
   int lock_ = -1;
   unsigned turns_ = 0;
+  models::Lost lost_;
 };
 
 /// The plan as it is written: `config` and `plan`.
 base::Json plan_json(const ExperimentConfig& config, const std::vector<std::vector<problem::Problem>>& problems);
 
 /// The `summary.json` of these trajectories, which are in the plan's order.
-base::Json summary_json(const base::Json& plan, const std::vector<TrajectorySummary>& summaries, double seconds);
+base::Json summary_json(const base::Json& plan, const std::vector<TrajectorySummary>& summaries,
+                        const models::Lost& lost, double seconds);
 
 }  // namespace ptxbench::agent

@@ -11,6 +11,8 @@ namespace {
 constexpr int kMaxDepth = 256;
 constexpr std::size_t kMostKeys = 16384;  ///< of one object: they are found, and inserted, by looking at each
 
+constexpr std::size_t kShortestMember = 5;  ///< bytes: "":0,
+
 bool is_too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -89,7 +91,15 @@ Result<Json> parse(std::string_view text, std::string_view what) {
 
 }  // namespace
 
-Result<Json> parse_json(std::string_view text, std::string_view what) { return parse(text, what); }
+Result<Json> parse_json(std::string_view text, std::string_view what) {
+  // Short texts have no room for too many.
+  if (text.size() > kMostKeys * kShortestMember) {
+    KeyChecker keys;
+    Json::sax_parse(text, &keys);
+    if (keys.too_many) return input_error("{}: an object has more than {} keys", what, kMostKeys);
+  }
+  return parse(text, what);
+}
 
 Result<Json> parse_json_unique(std::string_view text, std::string_view what) {
   KeyChecker keys;

@@ -103,12 +103,14 @@ bool is_variable_name(std::string_view text) {
   });
 }
 
-/// The first member, at any depth, whose name says that it holds a key.
-std::optional<std::string> key_in(const Json& json) {
+/// The first member, at any depth, whose name says that it holds a key. What a list holds goes by the list's name.
+std::optional<std::string> key_in(const Json& json, const std::string& name = {}) {
+  if (json.is_string()) {
+    return may_hold_a_key(name, json.get_ref<const std::string&>()) ? std::optional(name) : std::nullopt;
+  }
   if (!json.is_structured()) return std::nullopt;
   for (const auto& item : json.items()) {
-    if (json.is_object() && item.value().is_string() && names_a_key(item.key())) return item.key();
-    if (auto found = key_in(item.value())) return found;
+    if (auto found = key_in(item.value(), json.is_object() ? item.key() : name)) return found;
   }
   return std::nullopt;
 }

@@ -62,7 +62,7 @@ std::optional<std::string> error_of(const Json& reply) {
       if (const Json* metadata = detail::object(*error, "metadata")) {
         std::string raw;
         detail::append_text(*metadata, "raw", raw);
-        if (!raw.empty()) text += ": " + base::shorten_middle(raw, 300);
+        if (!raw.empty()) text += ": " + raw;
       }
       return text;
     }
@@ -91,8 +91,9 @@ bool is_refusal(const Json& reply) {
 Result<void> ReplyReader::check_error(const Json& json) const {
   if (base::optional_member(json, "error") == nullptr) return {};
   const std::string text = error_of(json).value_or("an error without a message");
-  if (is_refusal(json)) return input_error("the endpoint reports: {}", base::shorten_middle(text, 600));
-  return infrastructure_error("the endpoint reports: {}", base::shorten_middle(text, 600));
+  // Not shortened here: half a key would be known by nothing.
+  if (is_refusal(json)) return input_error("the endpoint reports: {}", text);
+  return infrastructure_error("the endpoint reports: {}", text);
 }
 
 Result<void> ReplyReader::event(std::string_view data) {
@@ -103,7 +104,7 @@ Result<void> ReplyReader::event(std::string_view data) {
     return {};
   }
   auto json = base::parse_json(text, "the endpoint's event");
-  if (!json) return infrastructure_error("{}", base::shorten_middle(json.error().message, 300));
+  if (!json) return infrastructure_error("{}", json.error().message);
   if (!json->is_object()) {
     return infrastructure_error("the endpoint's event is no object but {}", base::json_type_name(*json));
   }
@@ -119,7 +120,7 @@ Result<void> ReplyReader::finish() const {
 
 Result<void> ReplyReader::whole(std::string_view body) {
   auto json = base::parse_json(body, "the endpoint's reply");
-  if (!json) return infrastructure_error("{}", base::shorten_middle(json.error().message, 300));
+  if (!json) return infrastructure_error("{}", json.error().message);
   if (!json->is_object()) {
     return infrastructure_error("the endpoint's reply is no object but {}", base::json_type_name(*json));
   }

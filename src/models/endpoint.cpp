@@ -17,7 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kBytesPerToken = 4;          ///< of prompts, roughly
 constexpr std::uint64_t kExpectedCompletion = 2000;  ///< tokens, before any answer has come
-constexpr std::size_t kLongestErrorText = 600;
+constexpr std::size_t kLongestErrorText = 600, kLongestMessage = 1200;
+constexpr unsigned kMostBilled = 3;  ///< attempts that brought no answer and may have to be paid
 
 bool worth_retrying(long status) {
   return status == 408 || status == 409 || status == 425 || status == 429 || status >= 500;
@@ -81,7 +82,10 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
     const auto now = Clock::now();
     const auto wait = model_.limiter_.try_start(now, estimate_);
     if (wait > Clock::duration::zero()) {
-      model_.transport_.after(wait, [self = shared_from_this()] { self->wait_for_turn(); });
+      // All that wait for the same moment would start at once.
+      const double spread = std::uniform_real_distribution<double>(0, 0.1)(model_.random_);
+      const auto later = wait + std::chrono::duration_cast<Clock::duration>(wait * spread);
+      model_.transport_.after(later, [self = shared_from_this()] { self->wait_for_turn(); });
       return;
     }
     started_ = now;
@@ -102,7 +106,7 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
     reader_ = model_.dialect_->reader();
     stream_.emplace([this](std::string_view data) { return reader_->event(data); });
     whole_.clear();
-    streaming_ = false;
+    streaming_ = begun_ = false;
     HttpRequest request;
     request.url = url_ = model_.dialect_->url(config());
     request.headers = model_.dialect_->headers(config(), key);
@@ -120,6 +124,7 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
   }
 
   Result<void> take(const ReplyHead& head, std::string_view bytes) {
+    begun_ = begun_ || head.status == 200;
     streaming_ = config().stream && head.status == 200 && !head.content_type.starts_with("application/json");
     if (!streaming_) {
       whole_ += bytes;
@@ -135,18 +140,55 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
   void ended(Result<ReplyHead> head) {
     exchange_ = 0;
     if (finished_) return;
+    if (head ? head->status == 200 : begun_ || was_our_timeout()) {
+      Result<Completion> read = head ? read_answer() : tl::unexpected<Error>(head.error());
+      if (!read) return broken(read.error());
+      return answered(std::move(*read));
+    }
     if (!head) {
       if (head.error().kind == ErrorKind::input) return finish(input_error("{}: {}", url_, head.error().message));
       return retry(fmt::format("{}: {}", url_, head.error().message), std::nullopt);
     }
-    if (head->status != 200) return refused(*head);
+    refused(*head);
+  }
+
+  /// No other reason keeps a request waiting that long.
+  bool was_our_timeout() const {
+    return Clock::now() - started_ >= std::min<Clock::duration>(config().total_timeout, config().idle_timeout);
+  }
+
+  Result<Completion> read_answer() {
     Result<void> read = streaming_ ? stream_->finish() : reader_->whole(whole_);
     if (read && streaming_) read = reader_->finish();
-    if (!read) {
-      if (read.error().kind == ErrorKind::input) return finish(input_error("{}: {}", url_, read.error().message));
-      return retry(fmt::format("{}: {}", url_, read.error().message), std::nullopt);
+    if (!read) return tl::unexpected<Error>(read.error());
+    return std::move(reader_->completion);
+  }
+
+  /// An answer had begun, or was being made: it may be billed, so it is counted, and asked for a few times only.
+  void broken(const Error& error) {
+    count_lost();
+    const std::string message = fmt::format("{}: {}", url_, error.message);
+    if (error.kind == ErrorKind::input) return finish(input_error("{}", message));
+    if (++billed_ >= kMostBilled) {
+      return finish(
+          infrastructure_error("{} (asked {} times and not again: each may have been billed)", message, billed_));
     }
-    Completion completion = std::move(reader_->completion);
+    retry(message, std::nullopt);
+  }
+
+  void count_lost() {
+    const Usage& told = reader_->completion.usage;
+    const std::size_t bytes = reader_->completion.text.size() + reader_->completion.reasoning.size();
+    const std::uint64_t prompt = told.prompt_tokens.value_or(prompt_bytes_ / kBytesPerToken);
+    const std::uint64_t answer = std::max<std::uint64_t>(told.completion_tokens.value_or(0), bytes / kBytesPerToken);
+    const std::lock_guard lock(model_.lost_mutex_);
+    ++model_.lost_.attempts;
+    model_.lost_.tokens += prompt + answer;
+    model_.lost_.cost +=
+        told.cost.value_or(cost_by_prices(config().prices, prompt, told.cached_tokens, answer).value_or(0));
+  }
+
+  void answered(Completion completion) {
     completion.text = secrets_.hide_in_answer(std::move(completion.text));
     completion.reasoning = secrets_.hide_in_answer(std::move(completion.reasoning));
     completion.finish_reason = secrets_.hide_in_answer(std::move(completion.finish_reason));
@@ -205,8 +247,15 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
     finished_ = true;
     // The exchange's handlers own this call too.
     const auto self = shared_from_this();
-    if (exchange_ != 0) model_.transport_.cancel(exchange_);
-    if (!completion) completion.error().message = secrets_.hide(std::move(completion.error().message));
+    if (exchange_ != 0) {
+      if (begun_) count_lost();
+      model_.transport_.cancel(exchange_);
+    }
+    if (!completion) {
+      // Hidden before it is cut: half a key is known by nothing.
+      completion.error().message =
+          base::shorten_middle(secrets_.hide(std::move(completion.error().message)), kLongestMessage);
+    }
     if (entered_) {
       --model_.running_;
       next_waiting();
@@ -225,7 +274,8 @@ class EndpointModel::Call : public std::enable_shared_from_this<EndpointModel::C
   std::size_t prompt_bytes_ = 0;
   std::uint64_t estimate_ = 0, exchange_ = 0;
   unsigned attempts_ = 0;
-  bool entered_ = false, finished_ = false, streaming_ = false;
+  unsigned billed_ = 0;
+  bool entered_ = false, finished_ = false, streaming_ = false, begun_ = false;
   Clock::time_point started_;
   Secrets secrets_;
   std::unique_ptr<ReplyReader> reader_;
@@ -271,6 +321,11 @@ Json EndpointModel::describe() const {
   const std::string hidden = Secrets(key).hide_in_answer(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   auto parsed = base::parse_json(hidden, "the model's description");
   return parsed ? *parsed : Json{{"name", config_.name}};
+}
+
+Lost EndpointModel::lost() const {
+  const std::lock_guard lock(lost_mutex_);
+  return lost_;
 }
 
 bool EndpointModel::knows_cost() const {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <random>
 
 #include "models/config.h"
@@ -22,6 +23,7 @@ class EndpointModel : public Model {
   std::string name() const override;
   base::Json describe() const override;
   bool knows_cost() const override;
+  Lost lost() const override;
 
  private:
   class Call;
@@ -36,6 +38,9 @@ class EndpointModel : public Model {
   std::deque<std::shared_ptr<Call>> waiting_;  ///< for others to end, where a number of concurrent ones is set
   std::uint64_t completion_tokens_ = 0, completions_ = 0;
   std::minstd_rand random_;
+
+  mutable std::mutex lost_mutex_;
+  Lost lost_;
 };
 
 }  // namespace ptxbench::models

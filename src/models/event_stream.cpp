@@ -1,12 +1,12 @@
 #include "models/event_stream.h"
 
-#include "base/json.h"
-
 namespace ptxbench::models {
 
 Result<void> EventStream::dispatch() {
   if (!has_data_) return {};
   has_data_ = false;
+  depth_ = 0;
+  in_string_ = escaped_ = whole_ = false;
   std::string data;
   data.swap(data_);
   return sink_(data);
@@ -21,13 +21,31 @@ Result<void> EventStream::line(std::string_view text) {
   if (!text.starts_with("data:") && text != "data") return {};
   text.remove_prefix(text == "data" ? 4 : 5);
   if (text.starts_with(' ')) text.remove_prefix(1);
-  if (has_data_ && base::Json::accept(data_)) {
+  if (whole_) {
     if (auto dispatched = dispatch(); !dispatched) return dispatched;
   }
   if (has_data_) data_ += '\n';
   data_ += text;
   has_data_ = true;
+  follow(text);
   return {};
+}
+
+/// Each byte is looked at once, however many lines the data has.
+void EventStream::follow(std::string_view text) {
+  for (const char c : text) {
+    if (in_string_) {
+      in_string_ = escaped_ || c != '"';
+      escaped_ = !escaped_ && c == '\\';
+    } else if (c == '"') {
+      in_string_ = true;
+    } else if (c == '{' || c == '[') {
+      ++depth_;
+      whole_ = false;
+    } else if ((c == '}' || c == ']') && depth_ != 0 && --depth_ == 0) {
+      whole_ = true;
+    }
+  }
 }
 
 Result<void> EventStream::feed(std::string_view bytes) {

@@ -51,6 +51,12 @@ struct Completion {
   unsigned attempts = 1;
 };
 
+/// What was asked and brought no answer, but may have been billed. Estimates, where the provider did not tell.
+struct Lost {
+  std::uint64_t attempts = 0, tokens = 0;
+  double cost = 0;  ///< US dollars, as far as prices are known
+};
+
 struct CompletionOptions {
   std::stop_token cancel;
   /// Told how many characters have arrived so far, now and then, by another thread.
@@ -84,6 +90,8 @@ class Model {
   virtual base::Json describe() const = 0;
   /// Whether answers tell what they cost: prices are configured, or the provider says it.
   virtual bool knows_cost() const { return false; }
+  /// Of all questions so far. From any thread.
+  virtual Lost lost() const { return {}; }
   /// How many answers there are for a trajectory, for models that have a limited number.
   virtual std::optional<std::size_t> answers(std::string_view /*trajectory*/) const { return std::nullopt; }
 };

@@ -38,6 +38,33 @@ Result<std::size_t> count_answers(const fs::path& folder) {
   return answers.size();
 }
 
+/// Gives a file that is in the way another name, so that nothing is overwritten.
+Result<void> move_aside(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error)) return {};
+  for (unsigned n = 1;; ++n) {
+    const fs::path aside = fmt::format("{}.old-{}", file.string(), n);
+    if (fs::exists(aside, error)) continue;
+    fs::rename(file, aside, error);
+    if (!error) return {};
+    return infrastructure_error("{} cannot be renamed: {}", file.string(), error.message());
+  }
+}
+
+Result<void> record(const Completion& completion, const fs::path& folder, unsigned number) {
+  const fs::path text = folder / fmt::format("{}.md", number), beside = folder / fmt::format("{}.json", number);
+  for (const fs::path& file : {text, beside}) {
+    if (auto moved = move_aside(file); !moved) return moved;
+  }
+  const Json more = {{"reasoning", completion.reasoning},
+                     {"finish_reason", completion.finish_reason},
+                     {"usage", to_json(completion.usage)}};
+  // The text comes last: an answer is there when its N.md is.
+  auto written = base::write_file_atomic(beside, more.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!written) return written;
+  return base::write_file_atomic(text, completion.text);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ReplayModel>> ReplayModel::open(const fs::path& folder) {
@@ -114,23 +141,23 @@ Json ReplayModel::describe() const {
 }
 
 void RecordModel::start(std::vector<Message> messages, CompletionOptions options, Done done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return done(input_error("nothing more is asked, as it cannot be recorded: {}", failed_->message));
+  }
   const unsigned number = options.turn != 0 ? options.turn : ++last_;
   fs::path folder = options.trajectory.empty() ? folder_ : folder_ / options.trajectory;
   inner_->start(std::move(messages), std::move(options),
-                [number, folder = std::move(folder), done = std::move(done)](Result<Completion> completion) {
+                [this, number, folder = std::move(folder), done = std::move(done)](Result<Completion> completion) {
                   if (!completion) return done(std::move(completion));
-                  const Json more = {{"reasoning", completion->reasoning},
-                                     {"finish_reason", completion->finish_reason},
-                                     {"usage", to_json(completion->usage)}};
-                  // The text comes last: an answer is there when its N.md is.
-                  auto written =
-                      base::write_file_atomic(folder / fmt::format("{}.json", number),
-                                              more.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-                  if (written) {
-                    written = base::write_file_atomic(folder / fmt::format("{}.md", number), completion->text);
-                  }
-                  if (!written) return done(tl::unexpected<Error>(written.error()));
-                  done(std::move(completion));
+                  auto answer = std::make_shared<Completion>(std::move(*completion));
+                  writer_.post([this, number, folder, done, answer] {
+                    if (auto written = record(*answer, folder, number); !written) {
+                      const std::lock_guard lock(mutex_);
+                      if (!failed_) failed_ = written.error();
+                    }
+                    done(std::move(*answer));
+                  });
                 });
 }
 

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 
+#include "base/work_pool.h"
 #include "models/model.h"
 
 namespace ptxbench::models {
@@ -28,21 +30,27 @@ class ReplayModel : public Model {
   std::atomic<std::size_t> next_{0};
 };
 
-/// Passes everything on to another model and writes its answers to a folder, as ReplayModel reads them.
+/// Passes everything on to another model and writes its answers to a folder, as ReplayModel reads them. An answer that
+/// is there already is kept beside the new one, as N.md.old-1. When the folder cannot be written, the answer that was
+/// to be stored is passed on, and nothing is asked any more.
 class RecordModel : public Model {
  public:
   RecordModel(std::unique_ptr<Model> inner, std::filesystem::path folder)
-      : inner_(std::move(inner)), folder_(std::move(folder)) {}
+      : inner_(std::move(inner)), folder_(std::move(folder)), writer_(1) {}
   void start(std::vector<Message> messages, CompletionOptions options, Done done) override;
   std::string name() const override { return inner_->name(); }
   base::Json describe() const override { return inner_->describe(); }
   bool knows_cost() const override { return inner_->knows_cost(); }
+  Lost lost() const override { return inner_->lost(); }
   std::optional<std::size_t> answers(std::string_view trajectory) const override { return inner_->answers(trajectory); }
 
  private:
   std::unique_ptr<Model> inner_;
   std::filesystem::path folder_;
   std::atomic<unsigned> last_{0};
+  std::mutex mutex_;
+  std::optional<Error> failed_;  ///< to write
+  base::WorkPool writer_;        ///< the model's own thread must not wait for the disk; last: it uses the others
 };
 
 }  // namespace ptxbench::models

@@ -10,6 +10,8 @@
 namespace ptxbench::models {
 namespace {
 
+constexpr std::size_t kMostForms = 300;  ///< every text is searched for each
+
 std::string percent_encoded(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -27,16 +29,37 @@ std::string percent_encoded(std::string_view text) {
 }  // namespace
 
 bool names_a_key(std::string_view name) {
-  const std::string lower = base::to_lower(name);
-  for (const std::string_view word :
-       {"api_key", "apikey", "api-key", "authorization", "secret", "password", "access_token", "goog-api"}) {
-    if (lower.find(word) != std::string::npos) return true;
+  // "X-Auth-Token", "hfToken" and "HF_TOKEN" are the same words.
+  std::string plain;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z' && !plain.empty() && plain.back() >= 'a' && plain.back() <= 'z') plain += '_';
+    plain += c == '-' || c == '.' || c == ' ' ? '_' : c;
   }
-  return lower == "key" || lower == "token";
+  plain = base::to_lower(plain);
+  for (const std::string_view word : {"api_key", "apikey", "authorization", "secret", "passw", "credential", "cookie",
+                                      "access_key", "private_key", "goog_api", "bearer"}) {
+    if (plain.find(word) != std::string::npos) return true;
+  }
+  if (plain == "key" || plain == "authtoken" || plain == "accesstoken") return true;
+  // Pieces of text and not keys: eos_token and the like. A bare "token" is one in every reply with log probabilities.
+  if (!plain.ends_with("_token")) return false;
+  const std::string_view kind = std::string_view(plain).substr(0, plain.size() - 6);
+  for (const std::string_view text : {"eos", "bos", "pad", "unk", "sep", "cls", "mask", "stop", "start", "end", "first",
+                                      "last", "next", "special", "image", "per"}) {
+    if (kind == text || kind.ends_with(fmt::format("_{}", text))) return false;
+  }
+  return true;
+}
+
+bool may_hold_a_key(std::string_view name, std::string_view value) {
+  constexpr std::size_t kShortest = 16;
+  if (names_a_key(name)) return true;
+  return base::to_lower(name) == "token" && value.size() >= kShortest &&
+         value.find_first_of(" \t\n") == std::string_view::npos;
 }
 
 void Secrets::add(std::string_view key) {
-  if (key.empty()) return;
+  if (key.empty() || forms_.size() >= kMostForms) return;
   std::string quoted = base::Json(std::string(key)).dump(-1, ' ', false, base::Json::error_handler_t::replace);
   quoted = quoted.substr(1, quoted.size() - 2);
   for (std::string form : {std::string(key), std::move(quoted), percent_encoded(key)}) {

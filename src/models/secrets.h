@@ -27,5 +27,7 @@ class Secrets {
 
 /// Whether a member or header of this name holds a key: "api_key", "Authorization", "client-secret", ...
 bool names_a_key(std::string_view name);
+/// The same for a member with that text: a "token" is a key if it looks like one, and not in a list of words.
+bool may_hold_a_key(std::string_view name, std::string_view value);
 
 }  // namespace ptxbench::models

@@ -55,7 +55,8 @@ struct Transport::Exchange {
     const std::size_t length = size * count;
     self.received += length;
     if (self.received > self.request.max_reply_bytes) {
-      self.status = infrastructure_error("the reply is larger than {} bytes", self.request.max_reply_bytes);
+      // Asking again would bring as much.
+      self.status = input_error("the reply is larger than {} bytes (max_reply_bytes)", self.request.max_reply_bytes);
       return 0;
     }
     curl_easy_getinfo(self.easy.get(), CURLINFO_RESPONSE_CODE, &self.head.status);

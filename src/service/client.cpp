@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <condition_variable>
+#include <mutex>
 
 #include "base/text.h"
 
@@ -18,22 +19,38 @@ constexpr std::chrono::seconds kConnect{5}, kRead{60};
 constexpr int kPollSeconds = 30;
 constexpr std::chrono::minutes kQueuePatience{30};    ///< with a full queue
 constexpr std::chrono::seconds kRestartPatience{60};  ///< with a service that went away during a task
+constexpr std::chrono::milliseconds kLeastPoll{500};  ///< for one that answers at once
+
+/// The member if it is a string. Whatever answers at that address may not be a service.
+std::string text_of(const Json& object, const char* key) {
+  const Json* value = object.is_object() ? base::optional_member(object, key) : nullptr;
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
 
 std::string detail_of(const Json& json) {
-  if (!json.is_object() || !json.contains("detail")) return "no reason given";
-  const Json& detail = json.at("detail");
-  if (detail.is_string()) return detail.get<std::string>();
+  const Json* detail = base::optional_member(json, "detail");
+  if (detail == nullptr) return "no reason given";
+  if (!detail->is_array()) return detail->is_string() ? detail->get<std::string>() : detail->dump();
   std::string text;
-  for (const Json& one : detail) {
+  for (const Json& one : *detail) {
     if (!one.is_object()) continue;
     std::string place;
-    for (const Json& part : one.value("loc", Json::array())) {
+    const Json* location = base::optional_member(one, "loc");
+    for (const Json& part : location != nullptr ? *location : Json::array()) {
       if (!place.empty()) place += '.';
       place += part.is_string() ? part.get<std::string>() : part.dump();
     }
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", place, one.value("msg", ""));
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", place, text_of(one, "msg"));
   }
   return text;
+}
+
+/// Sleeps, but not after `cancel` was stopped.
+void pause(Clock::duration time, const std::stop_token& cancel) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, cancel, time, [] { return false; });
 }
 
 }  // namespace
@@ -54,14 +71,19 @@ Result<Client> Client::connect_to(const std::string& url, std::string token) {
   return client;
 }
 
-Result<Client::Reply> Client::send(const std::string& method, const std::string& path, const std::string& body) const {
+Result<Client::Reply> Client::send(const std::string& method, const std::string& path, const std::string& body,
+                                   const std::stop_token& cancel) const {
   httplib::Client http(origin_);
   if (!http.is_valid()) return input_error("--service {}: no usable address", url_);
   http.set_connection_timeout(kConnect);
   http.set_read_timeout(kRead);
   http.set_write_timeout(kRead);
   if (!token_.empty()) http.set_bearer_token_auth(token_);
-  const auto result = method == "POST" ? http.Post(prefix_ + path, body, "application/json") : http.Get(prefix_ + path);
+  const std::stop_callback stop(cancel, [&http] { http.stop(); });
+  const auto result = method == "POST"     ? http.Post(prefix_ + path, body, "application/json")
+                      : method == "DELETE" ? http.Delete(prefix_ + path)
+                                           : http.Get(prefix_ + path);
+  if (!result && cancel.stop_requested()) return infrastructure_error("cancelled");
   if (!result) {
     const bool refused = result.error() == httplib::Error::Connection;
     return infrastructure_error("{}: {}; is the service up?", url_,
@@ -77,24 +99,26 @@ Result<Client::Reply> Client::send(const std::string& method, const std::string&
   return reply;
 }
 
-Result<Json> Client::evaluate(const Json& request, const std::function<void(std::string_view)>& progress) const {
+Result<Json> Client::evaluate(const Json& request, const std::function<void(std::string_view)>& progress,
+                              const std::stop_token& cancel) const {
   const std::string body = request.dump(-1, ' ', false, Json::error_handler_t::replace);
   const auto give_up = Clock::now() + kQueuePatience;
   std::string id;
   while (id.empty()) {
+    if (cancel.stop_requested()) return infrastructure_error("cancelled");
     progress("sending");
-    const auto reply = send("POST", "/v1/evaluate", body);
+    const auto reply = send("POST", "/v1/evaluate", body, cancel);
     if (!reply) return tl::unexpected<Error>(reply.error());
     const std::string why = detail_of(reply->json);
     switch (reply->status) {
       case 200:
-        id = reply->json.value("task_id", "");
+        id = text_of(reply->json, "task_id");
         if (id.empty()) return infrastructure_error("{}: the answer names no task", url_);
         break;
       case 429:
         if (Clock::now() > give_up) return infrastructure_error("{}: {}", url_, why);
         progress("waiting for room in the queue");
-        std::this_thread::sleep_for(std::chrono::seconds(reply->retry_after));
+        pause(std::chrono::seconds(reply->retry_after), cancel);
         break;
       case 401:
         return input_error("{}: {}; set PTXBENCH_SERVICE_TOKEN", url_, why);
@@ -108,23 +132,34 @@ Result<Json> Client::evaluate(const Json& request, const std::function<void(std:
   }
   auto seen = Clock::now();
   while (true) {
-    const auto reply = send("GET", fmt::format("/v1/tasks/{}?timeout={}", id, kPollSeconds), "");
+    const auto asked = Clock::now();
+    const auto reply = send("GET", fmt::format("/v1/tasks/{}?timeout={}", id, kPollSeconds), "", cancel);
+    if (cancel.stop_requested()) {
+      // Whether that reaches it or not, nobody waits for the task any more.
+      static_cast<void>(send("DELETE", fmt::format("/v1/tasks/{}", id), "", {}));
+      return infrastructure_error("cancelled");
+    }
     if (!reply || reply->status >= 500) {
       if (Clock::now() - seen > kRestartPatience) {
         return reply ? infrastructure_error("{}: status {}: {}", url_, reply->status, detail_of(reply->json))
                      : tl::unexpected<Error>(reply.error());
       }
       progress("the service is away");
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      pause(std::chrono::seconds(1), cancel);
       continue;
     }
     seen = Clock::now();
     if (reply->status != 200) {
       return infrastructure_error("{}: task {}: status {}: {}", url_, id, reply->status, detail_of(reply->json));
     }
-    const std::string status = reply->json.value("status", "");
+    const std::string status = text_of(reply->json, "status");
     if (status == "completed" || status == "failed") return reply->json;
+    if (status != "pending" && status != "running") {
+      return infrastructure_error("{}: task {} has the status '{}', which no service gives", url_, id,
+                                  base::shorten_middle(status, 40));
+    }
     progress(status);
+    if (const auto took = Clock::now() - asked; took < kLeastPoll) pause(kLeastPoll - took, cancel);
   }
 }
 

@@ -240,6 +240,108 @@ TEST_F(Experiment, TurnsAreExtended) {
   EXPECT_EQ(result->progress.done, 12u);
 }
 
+TEST_F(Experiment, ANumberOfTurnsInAllIsTheSameWhenItIsSaidTwice) {
+  ASSERT_TRUE(run());
+  options_.turns = 5;
+  for (int times = 0; times < 2; ++times) {
+    const auto result = run();
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->progress.turns, 60u);
+  }
+  options_.turns = 2;
+  const auto result = run();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->progress.turns, 60u) << "turns are not taken away";
+}
+
+/// What a plan's names stand for: changing it between two runs would mix two experiments.
+TEST_F(Experiment, IsNotGoneOnWithWithOtherModelsPacksOrProblemsOfTheSameNames) {
+  config_.packs = {"p"};
+  use(std::make_unique<StandInModel>(), std::make_unique<StandInJudge>());
+  const auto with_pack = [&](std::string text) {
+    parts_.pack_text = [text = std::move(text)](std::string_view) -> Result<std::string> { return text; };
+  };
+  with_pack("one");
+  ASSERT_TRUE(run());
+  options_.resume = true;
+  ASSERT_TRUE(run());
+  with_pack("two");
+  auto result = run();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ErrorKind::input);
+  EXPECT_THAT(result.error().message, HasSubstr("inputs.packs.p is"));
+  with_pack("one");
+  parts_.problems[0][0].definition.reference += "# changed";
+  result = run();
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("inputs.definitions.gemm_n8_k16 is"));
+  use(std::make_unique<StandInModel>(), std::make_unique<StandInJudge>());
+  with_pack("one");
+  model_->description["temperature"] = 0.5;
+  result = run();
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("inputs.models.m.temperature is new"));
+  model_->description = {{"provider", "stand-in"}, {"base_url", "elsewhere"}};
+  EXPECT_TRUE(run()) << "addresses may change";
+}
+
+TEST_F(Experiment, OneTrajectoryWhoseFileCannotBeUsedCostsNoOther) {
+  ASSERT_TRUE(std::filesystem::create_directories(options_.folder / "trajectories" / "exp_003.jsonl"));
+  const auto result = run();
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->progress.done, 11u);
+  EXPECT_EQ(result->progress.failed, 1u);
+  EXPECT_THAT(result->summary["results"][3]["error"].get<std::string>(), HasSubstr("exp_003.jsonl"));
+}
+
+/// Refuses every question but the first few, as an endpoint does that finds them too long.
+class RefusingModel : public StandInModel {
+ public:
+  explicit RefusingModel(int answers) : answers_(answers) {}
+  void start(std::vector<models::Message> messages, models::CompletionOptions options, Done done) override {
+    if (options.turn == 2 && answers_ > 0) return done(input_error("the prompt is too long"));
+    if (answers_ == 0) return done(input_error("no such model"));
+    StandInModel::start(std::move(messages), std::move(options), std::move(done));
+  }
+
+ private:
+  int answers_;
+};
+
+TEST_F(Experiment, QuestionsThatAreRefusedDoNotSuspendAModelThatAnswersOthers) {
+  use(std::make_unique<RefusingModel>(1), std::make_unique<StandInJudge>());
+  auto result = run();
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->progress.failed, 12u) << "each had its first turn, and its second was refused";
+  EXPECT_EQ(result->progress.turns, 12u);
+  EXPECT_THAT(result->stops, IsEmpty());
+  options_.folder += "2";
+  use(std::make_unique<RefusingModel>(0), std::make_unique<StandInJudge>());
+  result = run();
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_THAT(result->stops, ElementsAre(HasSubstr("no such model"))) << "one that never answered is suspended";
+}
+
+TEST_F(Experiment, WhatWasAskedInVainCountsInBudgets) {
+  class LosingModel : public StandInModel {
+   public:
+    models::Lost lost() const override { return {.attempts = 1, .tokens = 1000, .cost = 0.008}; }
+  };
+  config_.budget.cost = 0.0185;  // a turn costs 0.001
+  config_.limits.generation = 1;
+  use(std::make_unique<LosingModel>(), std::make_unique<StandInJudge>());
+  const auto result = run();
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_LE(result->progress.cost.value(), 0.0105 + 1e-9);
+  EXPECT_THAT(result->stops, ElementsAre(HasSubstr("the budget of $0.02 is used up")));
+  EXPECT_EQ(result->summary["lost"]["tokens"], 1000);
+  // It is not forgotten when the experiment goes on, and is added to what is lost then.
+  options_.resume = true;
+  const auto more = run();
+  ASSERT_TRUE(more);
+  EXPECT_EQ(more->summary["lost"]["tokens"], 2000);
+}
+
 TEST_F(Experiment, BudgetsAreKeptAndRaised) {
   config_.budget.cost = 0.0105;  // a turn costs 0.001
   config_.limits.generation = 3;

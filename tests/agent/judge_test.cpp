@@ -30,6 +30,10 @@ class TaskServer {
     server_.Get("/v1/tasks/.*", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(task_.dump(), "application/json");
     });
+    server_.Delete("/v1/tasks/.*", [this](const httplib::Request&, httplib::Response& response) {
+      ++cancelled;
+      response.set_content("{}", "application/json");
+    });
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -45,6 +49,7 @@ class TaskServer {
   }
   Json asked;
   std::string authorization;
+  std::atomic<int> cancelled{0};
 
  private:
   Json task_;
@@ -89,6 +94,10 @@ TEST(ServiceJudge, FailuresOfTheServiceAreNotTheCandidates) {
       {{{"status", "completed"}, {"evaluations", Json::array()}}, ErrorKind::infrastructure},
       {{{"status", "completed"}, {"evaluations", {1}}}, ErrorKind::infrastructure},
       {{{"status", "completed"}, {"evaluations", {{{"schema", "other/1"}}}}}, ErrorKind::infrastructure},
+      {Json::array(), ErrorKind::infrastructure},
+      {1, ErrorKind::infrastructure},
+      {{{"status", 7}}, ErrorKind::infrastructure},
+      {{{"status", "thinking"}}, ErrorKind::infrastructure},
   };
   for (const auto& [task, kind] : cases) {
     TaskServer server(task);
@@ -97,6 +106,25 @@ TEST(ServiceJudge, FailuresOfTheServiceAreNotTheCandidates) {
     EXPECT_EQ(judgement.error().kind, kind) << task.dump();
     EXPECT_THAT(judgement.error().message, HasSubstr("http://127.0.0.1"));
   }
+}
+
+TEST(ServiceJudge, CancellingEndsTheWaitAndTheTask) {
+  TaskServer server(Json{{"status", "running"}});
+  JudgeOptions options;
+  std::stop_source stop;
+  options.cancel = stop.get_token();
+  int told = 0;
+  options.progress = [&](std::string_view state) {
+    if (state == "running" && ++told == 2) stop.request_stop();
+  };
+  const auto started = std::chrono::steady_clock::now();
+  const auto judgement = server.judge()->judge("code", {stand_in_problem()}, options);
+  ASSERT_FALSE(judgement);
+  EXPECT_EQ(judgement.error().kind, ErrorKind::infrastructure);
+  EXPECT_THAT(judgement.error().message, HasSubstr("cancelled"));
+  EXPECT_EQ(server.cancelled.load(), 1);
+  // A service that answers at once is not asked without a pause.
+  EXPECT_GE(std::chrono::steady_clock::now() - started, std::chrono::milliseconds(400));
 }
 
 }  // namespace

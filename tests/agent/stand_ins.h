@@ -56,7 +56,7 @@ class StandInModel : public models::Model {
     });
   }
   std::string name() const override { return "stand-in"; }
-  base::Json describe() const override { return {{"provider", "stand-in"}}; }
+  base::Json describe() const override { return description; }
   bool knows_cost() const override { return true; }
 
   /// How often each question was asked.
@@ -65,6 +65,7 @@ class StandInModel : public models::Model {
     return questions_;
   }
   std::atomic<int> asked{0};
+  base::Json description = {{"provider", "stand-in"}};
   std::function<void(const models::CompletionOptions&)> on_ask;
 
  private:

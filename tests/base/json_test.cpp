@@ -58,5 +58,14 @@ TEST(JsonField, OptionalIsAbsentOrNull) {
   EXPECT_FALSE(optional_field<int>(object, "c", "o"));
 }
 
+TEST(Json, ObjectsWithMoreKeysThanCanBeSearchedAreRefused) {
+  // Keys are found by looking at each: a million of them would take minutes.
+  std::string text = "{\"inner\":{";
+  for (int i = 0; i < 1000000; ++i) text += fmt::format("{}\"{}\":0", i == 0 ? "" : ",", i);
+  const auto json = parse_json(text + "}}", "reply");
+  ASSERT_FALSE(json);
+  EXPECT_NE(json.error().message.find("reply: an object has more than 16384 keys"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ptxbench::base

@@ -183,6 +183,46 @@ TEST(EventStream, JoinsLinesOfOneEventAndSurvivesMissingBlankLines) {
   EXPECT_EQ(events, (std::vector<std::string>{"{\"a\":\n1}", "{}", "{}", "", "end"}));
 }
 
+TEST(EventStream, ManyLinesOfOneEventTakeTimeInProportion) {
+  // 8 MB in lines of 8 bytes that never make a whole value: looking at all of them after each would take hours.
+  std::string bytes;
+  for (int i = 0; i < 500000; ++i) bytes += "data: {\"a\":[\"\\\"}\",\n";
+  int events = 0;
+  EventStream stream([&](std::string_view) -> Result<void> {
+    ++events;
+    return {};
+  });
+  ASSERT_TRUE(stream.feed(bytes));
+  EXPECT_EQ(events, 0);
+  ASSERT_TRUE(stream.finish());
+  EXPECT_EQ(events, 1);
+}
+
+TEST(EventStream, BracketsInTextsEndNothing) {
+  std::vector<std::string> events;
+  EventStream stream([&](std::string_view data) -> Result<void> {
+    events.emplace_back(data);
+    return {};
+  });
+  ASSERT_TRUE(stream.feed("data: {\"a\": \"}\\\"]\",\ndata: \"b\": [1]}\ndata: {\"c\": 1}\ndata: [DONE]\ndata: x\n\n"));
+  EXPECT_THAT(events, ::testing::ElementsAre("{\"a\": \"}\\\"]\",\n\"b\": [1]}", "{\"c\": 1}", "[DONE]", "x"));
+}
+
+TEST(Secrets, NamesThatHoldKeysAreKnownAndOthersAreNot) {
+  for (const char* name : {"api_key", "X-Api-Key", "Authorization", "Cookie", "Set-Cookie", "X-Auth-Token", "hf_token",
+                           "HF_TOKEN", "apiToken", "api_token", "access_key", "AWS_ACCESS_KEY_ID", "secret", "key",
+                           "refresh-token", "client_secret", "Proxy-Authorization", "password", "id_token"}) {
+    EXPECT_TRUE(names_a_key(name)) << name;
+  }
+  for (const char* name : {"token", "tokens", "max_tokens", "eos_token", "bos_token", "stop_token", "monkey", "keys",
+                           "top_logprobs", "next_token", "text", "author", "token_count", "per_token"}) {
+    EXPECT_FALSE(names_a_key(name)) << name;
+  }
+  EXPECT_TRUE(may_hold_a_key("token", "hf_abcdefghijklmnop"));
+  EXPECT_FALSE(may_hold_a_key("token", " wgmma"));
+  EXPECT_FALSE(may_hold_a_key("token", "the quick brown fox jumps"));
+}
+
 TEST(EventStream, StopsAtTheFirstError) {
   int calls = 0;
   EventStream stream([&](std::string_view) -> Result<void> {

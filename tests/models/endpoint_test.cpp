@@ -128,6 +128,45 @@ TEST(Endpoint, AConnectionThatBreaksWithinAStreamIsAskedForAgain) {
   EXPECT_EQ(completion->text, "ok") << "nothing of the broken stream is left";
 }
 
+TEST(Endpoint, WhatMayBeBilledIsAskedAFewTimesOnlyAndCounted) {
+  Loopback server([](int, const auto&, httplib::Response& response) {
+    response.set_content("data: {\"choices\":[{\"delta\":{\"content\":\"" + std::string(400, 'x') + "\"}}]}\n\n",
+                         "text/event-stream");
+  });
+  auto config = config_for(server, Provider::openai);
+  config.attempts = 10;
+  config.prices.input = 1;
+  config.prices.output = 10;
+  auto model = model_of(config);
+  const auto completion = model->complete(kQuestion);
+  ASSERT_FALSE(completion);
+  EXPECT_EQ(completion.error().kind, ErrorKind::infrastructure);
+  EXPECT_THAT(completion.error().message, HasSubstr("asked 3 times and not again"));
+  EXPECT_EQ(server.count(), 3u);
+  EXPECT_EQ(model->lost().attempts, 3u);
+  EXPECT_GE(model->lost().tokens, 300u) << "400 characters each time";
+  EXPECT_GE(model->lost().cost, 300 * 10e-6);
+}
+
+TEST(Endpoint, OurOwnTimeOutMayBeBilledToo) {
+  std::atomic<bool> over{false};
+  {
+    Loopback server([&](int, const auto&, httplib::Response& response) {
+      while (!over) std::this_thread::sleep_for(1ms);
+      hello(response);
+    });
+    auto config = config_for(server, Provider::openai);
+    config.attempts = 10;
+    config.total_timeout = 50ms;
+    auto model = model_of(config);
+    const auto completion = model->complete(kQuestion);
+    over = true;
+    ASSERT_FALSE(completion);
+    EXPECT_THAT(completion.error().message, HasSubstr("asked 3 times and not again"));
+    EXPECT_EQ(model->lost().attempts, 3u);
+  }
+}
+
 TEST(Endpoint, SlowTokensAreProgress) {
   Loopback server([](int, const auto&, httplib::Response& response) {
     std::vector<std::string> pieces;

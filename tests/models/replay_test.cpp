@@ -124,6 +124,38 @@ TEST(RecordModel, WritesWhatReplayReads) {
   EXPECT_FALSE(again->usage.completion_tokens);
 }
 
+TEST(RecordModel, NothingIsOverwritten) {
+  auto folder = base::TempDir::create("record");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "1.md", "of another run"));
+  RecordModel record(std::make_unique<CountingModel>(), folder->path());
+  CompletionOptions options;
+  options.turn = 1;
+  ASSERT_TRUE(record.complete({}, options));
+  EXPECT_EQ(*base::read_file(folder->path() / "1.md"), "1");
+  EXPECT_EQ(*base::read_file(folder->path() / "1.md.old-1"), "of another run");
+  ASSERT_TRUE(record.complete({}, options));
+  EXPECT_EQ(*base::read_file(folder->path() / "1.md.old-2"), "1");
+  auto replay = ReplayModel::open(folder->path());
+  ASSERT_TRUE(replay) << "what was moved aside is no gap";
+}
+
+TEST(RecordModel, AnAnswerThatCannotBeStoredIsNotLostAndIsTheLast) {
+  auto folder = base::TempDir::create("record");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(base::write_file_atomic(folder->path() / "file", "in the way"));
+  RecordModel record(std::make_unique<CountingModel>(), folder->path() / "file" / "inner");
+  CompletionOptions options;
+  options.turn = 1;
+  const auto first = record.complete({}, options);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->text, "1") << "it is paid for";
+  const auto second = record.complete({}, options);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().kind, ErrorKind::input);
+  EXPECT_NE(second.error().message.find("cannot be recorded"), std::string::npos);
+}
+
 TEST(ReplayModel, DamagedNotesBesideAnAnswerAreAnError) {
   auto folder = base::TempDir::create("replay");
   ASSERT_TRUE(folder);

@@ -1,6 +1,6 @@
-#include "agent/work_pool.h"
+#include "base/work_pool.h"
 
-namespace ptxbench::agent {
+namespace ptxbench::base {
 
 WorkPool::WorkPool(unsigned threads) {
   threads_.reserve(threads);
@@ -36,4 +36,4 @@ void WorkPool::work(const std::stop_token& stop) {
   }
 }
 
-}  // namespace ptxbench::agent
+}  // namespace ptxbench::base

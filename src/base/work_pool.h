@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace ptxbench::agent {
+namespace ptxbench::base {
 
 /// A fixed number of threads that do jobs in the order in which they came.
 class WorkPool {
@@ -27,4 +27,4 @@ class WorkPool {
   std::vector<std::jthread> threads_;  // last: they use the others
 };
 
-}  // namespace ptxbench::agent
+}  // namespace ptxbench::base

@@ -214,20 +214,6 @@ void print_result(const agent::ExperimentResult& result, const std::string& fold
   fmt::print("everything is in {}\n", folder);
 }
 
-/// The text of a knowledge pack. Candidates are judged for sm_90a: a pack for another target would mislead.
-Result<std::string> pack_text(std::string_view tag) {
-  if (tag == "none") return std::string();
-  const auto folder = knowledge::find_folder();
-  if (!folder) return tl::unexpected<Error>(folder.error());
-  const auto hub = knowledge::Hub::load(*folder);
-  if (!hub) return tl::unexpected<Error>(hub.error());
-  const auto known = hub->find(tag);
-  if (!known) return tl::unexpected<Error>(known.error());
-  if (known->target != "sm_90a")
-    return input_error("pack {} is for {}, and candidates are judged for sm_90a only yet", tag, known->target);
-  return hub->text(tag);
-}
-
 Result<ExitCode> run(const Options& options) {
   std::string text;
   auto config = read_experiment(options, text);
@@ -235,7 +221,7 @@ Result<ExitCode> run(const Options& options) {
   auto models = choose_models(options, *config);
   if (!models) return tl::unexpected<Error>(models.error());
   agent::ExperimentParts parts;
-  parts.pack_text = pack_text;
+  parts.pack_text = [](std::string_view tag) { return knowledge::pack_text(tag, "sm_90a"); };
   auto problems = agent::resolve_problems(*config);
   if (!problems) return tl::unexpected<Error>(problems.error());
   for (const std::string& pack : config->packs) {

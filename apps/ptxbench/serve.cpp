@@ -2,13 +2,50 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdio>
 #include <memory>
 
+#include "agent/environment_routes.h"
 #include "commands.h"
+#include "knowledge/hub.h"
 #include "service/service.h"
 
 namespace ptxbench::app {
+namespace {
+
+/// The reinforcement-learning environment beside the service's own endpoints. It judges by asking this very service,
+/// whose port is known when it listens.
+Result<std::vector<service::ExtraRoute>> environment_of(const service::ServiceOptions& options,
+                                                        const std::shared_ptr<std::atomic<int>>& port) {
+  const auto roots = problem::dataset_roots(options.data);
+  if (!roots) return tl::unexpected<Error>(roots.error());
+  auto dataset = problem::Dataset::load(*roots);
+  if (!dataset) return tl::unexpected<Error>(dataset.error());
+  const auto token = service::service_token(options);
+  if (!token) return tl::unexpected<Error>(token.error());
+  const auto state_dir = options.state_dir.empty() ? service::default_state_dir() : options.state_dir;
+  if (!state_dir) return tl::unexpected<Error>(state_dir.error());
+  const bool everywhere = options.host == "0.0.0.0" || options.host == "::";
+  const std::string host = everywhere                                    ? "127.0.0.1"
+                           : options.host.find(':') != std::string::npos ? "[" + options.host + "]"
+                                                                         : options.host;
+  const std::string backend = options.devices.empty() ? "emulator" : "auto";
+  agent::Environment::Parts parts;
+  parts.dataset = std::make_shared<problem::Dataset>(std::move(*dataset));
+  parts.pack_text = [](std::string_view tag) { return knowledge::pack_text(tag, "sm_90a"); };
+  parts.folder = *state_dir / "episodes";
+  parts.judge = [=, token = *token](const base::Json& evaluation) -> Result<std::unique_ptr<agent::Judge>> {
+    const std::string url = fmt::format("http://{}:{}", host, port->load());
+    auto client = service::Client::connect_to(url, token);
+    if (!client) return tl::unexpected<Error>(client.error());
+    return std::unique_ptr<agent::Judge>(
+        std::make_unique<agent::ServiceJudge>(std::move(*client), url, backend, evaluation));
+  };
+  return agent::environment_routes(std::make_shared<agent::Environment>(std::move(parts)), options.version);
+}
+
+}  // namespace
 
 void add_serve(CLI::App& app, ExitCode& exit_code) {
   auto options = std::make_shared<service::ServiceOptions>();
@@ -56,10 +93,18 @@ void add_serve(CLI::App& app, ExitCode& exit_code) {
       "Prints the address, then one JSON object per event on standard error. SIGTERM, SIGINT and POST /shutdown\n"
       "finish what runs; what waits is taken up at the next start. docs/service.md describes the endpoints.");
   command->callback([options, &exit_code] {
-    const auto served = service::serve(*options, [&](int port) {
-      fmt::print("listening on http://{}:{}\n", options->host, port);
+    const auto port = std::make_shared<std::atomic<int>>(0);
+    auto environment = environment_of(*options, port);
+    if (!environment) {
+      exit_code = report_error(environment.error());
+      return;
+    }
+    const auto listening = [&](int bound) {
+      *port = bound;
+      fmt::print("listening on http://{}:{}\n", options->host, bound);
       std::fflush(stdout);
-    });
+    };
+    const auto served = service::serve(*options, listening, std::move(*environment));
     if (!served) exit_code = report_error(served.error());
   });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/atif.h"
 #include "agent/interchange.h"
 #include "agent/mini_swe.h"
 #include "base/files.h"
@@ -17,7 +18,7 @@ namespace ptxbench::app {
 namespace {
 
 struct Options {
-  std::string from, to;
+  std::string from, to, format = "mini-swe";
 };
 
 Result<void> show(const Options& options) {
@@ -55,8 +56,11 @@ Result<void> show(const Options& options) {
 Result<void> convert(const Options& options) {
   const auto trajectory = agent::read_trajectory(options.from);
   if (!trajectory) return tl::unexpected<Error>(trajectory.error());
-  const std::string text =
-      agent::to_mini_swe(*trajectory).dump(2, ' ', false, base::Json::error_handler_t::replace) + "\n";
+  const base::Json converted =
+      options.format == "atif"
+          ? agent::to_atif(*trajectory, std::filesystem::path(options.from).stem().string(), PTXBENCH_VERSION)
+          : agent::to_mini_swe(*trajectory);
+  const std::string text = converted.dump(2, ' ', false, base::Json::error_handler_t::replace) + "\n";
   if (options.to.empty()) {
     fmt::print("{}", text);
     return {};
@@ -85,13 +89,18 @@ void add_trajectories(CLI::App& app, ExitCode& exit_code) {
       CLI::Option* option = one->add_option("--to", options->to, to);
       if (needs_to) option->required();
     }
+    if (std::string_view(name) == "convert") {
+      one->add_option("--format", options->format, "mini-swe (mini-swe-agent 1.1) or atif (ATIF 1.7)")
+          ->check(CLI::IsMember({"mini-swe", "atif"}))
+          ->capture_default_str();
+    }
     one->callback([options, &exit_code, work] {
       const auto done = work(*options);
       if (!done) exit_code = report_error(done.error());
     });
   };
   add("show", "One trajectory, a line per turn", "trajectories/exp_NNN.jsonl", nullptr, false, show);
-  add("convert", "One trajectory in the mini-swe-agent format", "trajectories/exp_NNN.jsonl",
+  add("convert", "One trajectory in another format", "trajectories/exp_NNN.jsonl",
       "File to write (default: standard output)", false, convert);
   add("export", "An experiment in the layout of the public benchmark's runs", "Folder of an experiment", "New folder",
       true, [](const Options& given) { return transfer(given, true); });

@@ -315,4 +315,18 @@ Result<std::filesystem::path> find_folder() {
   return folder;
 }
 
+Result<std::string> pack_text(std::string_view tag, std::string_view target) {
+  if (tag == "none") return std::string();
+  const auto folder = find_folder();
+  if (!folder) return tl::unexpected<Error>(folder.error());
+  const auto hub = Hub::load(*folder);
+  if (!hub) return tl::unexpected<Error>(hub.error());
+  const auto known = hub->find(tag);
+  if (!known) return tl::unexpected<Error>(known.error());
+  if (known->target != target) {
+    return input_error("pack {} is for {}, and candidates are judged for {}", tag, known->target, target);
+  }
+  return hub->text(tag);
+}
+
 }  // namespace ptxbench::knowledge

@@ -71,4 +71,8 @@ class Hub {
 /// $PTXBENCH_KNOWLEDGE, else knowledge/ in the home folder (base::home_dir: a checkout or an unpacked bundle).
 Result<std::filesystem::path> find_folder();
 
+/// The text of a tag of the shipped packs; empty for "none". A pack for another target than `target` is an error: it
+/// would mislead.
+Result<std::string> pack_text(std::string_view tag, std::string_view target);
+
 }  // namespace ptxbench::knowledge

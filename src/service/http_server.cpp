@@ -56,6 +56,17 @@ std::optional<std::string> query(const httplib::Request& request, const char* na
   return request.get_param_value(name);
 }
 
+std::map<std::string, std::string> cookies_of(const httplib::Request& request) {
+  std::map<std::string, std::string> out;
+  const std::string header = request.get_header_value("Cookie");
+  for (const std::string_view pair : base::split(header, ';')) {
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) continue;
+    out.emplace(base::trim(pair.substr(0, equals)), base::trim(pair.substr(equals + 1)));
+  }
+  return out;
+}
+
 Reply too_large(std::size_t most) {
   return Reply::detail(413, fmt::format("The body is larger than {}", base::format_bytes(most)));
 }
@@ -63,8 +74,8 @@ Reply too_large(std::size_t most) {
 }  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::bind(const HttpOptions& options, Api& api, Metrics& metrics,
-                                                     EventLog& log) {
-  std::unique_ptr<HttpServer> server(new HttpServer(options, api, metrics, log));
+                                                     EventLog& log, std::vector<ExtraRoute> extra) {
+  std::unique_ptr<HttpServer> server(new HttpServer(options, api, metrics, log, std::move(extra)));
   httplib::Server& http = server->server_;
   int listener = -1;
   // Not SO_REUSEPORT: two services on one port would share its clients without a word.
@@ -94,9 +105,19 @@ void HttpServer::run() {
   while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-HttpServer::HttpServer(const HttpOptions& options, Api& api, Metrics& metrics, EventLog& log)
+HttpServer::HttpServer(const HttpOptions& options, Api& api, Metrics& metrics, EventLog& log,
+                       std::vector<ExtraRoute> extra)
     : options_(options), api_(api), metrics_(metrics), log_(log) {
   add_routes();
+  for (ExtraRoute& one : extra) {
+    routes_.push_back({one.method, one.path, [answer = std::move(one.answer)](const Call& call) {
+                         ExtraRequest request;
+                         request.body = call.body;
+                         for (const auto& [name, value] : call.request.params) request.query.emplace(name, value);
+                         request.cookies = cookies_of(call.request);
+                         return answer(request);
+                       }});
+  }
   server_.new_task_queue = [] { return new ElasticPool(kMaxThreads); };
   // One request per connection: what is left of a refused body can never pass for the next request, and no thread
   // waits for a client that has nothing to ask.

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "service/api.h"
 #include "service/event_log.h"
+#include "service/extra_route.h"
 #include "service/metrics.h"
 
 namespace ptxbench::service {
@@ -26,8 +27,8 @@ struct HttpOptions {
 class HttpServer {
  public:
   /// Has the address; clients wait until `run`.
-  static Result<std::unique_ptr<HttpServer>> bind(const HttpOptions& options, Api& api, Metrics& metrics,
-                                                  EventLog& log);
+  static Result<std::unique_ptr<HttpServer>> bind(const HttpOptions& options, Api& api, Metrics& metrics, EventLog& log,
+                                                  std::vector<ExtraRoute> extra = {});
   void run();
   /// Answers what has arrived and stops.
   ~HttpServer();
@@ -46,7 +47,7 @@ class HttpServer {
     std::string method, path;  ///< "/tasks/{id}"
     std::function<Reply(const Call&)> answer;
   };
-  HttpServer(const HttpOptions& options, Api& api, Metrics& metrics, EventLog& log);
+  HttpServer(const HttpOptions& options, Api& api, Metrics& metrics, EventLog& log, std::vector<ExtraRoute> extra);
   void add_routes();
   void dispatch(const httplib::Request& request, httplib::Response& response, const httplib::ContentReader* reader);
   Reply answer(const httplib::Request& request, const httplib::ContentReader* reader, std::string& route);

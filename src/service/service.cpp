@@ -27,21 +27,6 @@ constexpr double kSecondsPerDay = 86400;
 constexpr std::chrono::hours kPruneEvery{1};
 constexpr std::chrono::milliseconds kStopTick{50}, kStopPatience{5000};  ///< with clients, once nothing runs
 
-Result<std::string> read_token(const ServiceOptions& options) {
-  std::string token;
-  if (!options.token_file.empty()) {
-    const auto text = base::read_file(options.token_file, 1 << 16);
-    if (!text) return tl::unexpected<Error>(text.error());
-    const auto lines = base::split_lines(*text);
-    if (!lines.empty()) token = base::trim(lines.front());
-    if (token.empty())
-      return input_error("{}: the first line, which is to be the token, is empty", options.token_file.string());
-  } else if (const char* value = std::getenv("PTXBENCH_SERVICE_TOKEN"); value != nullptr) {
-    token = base::trim(value);
-  }
-  return token;
-}
-
 /// CPU workers share the cores; those of a GPU take turns with it.
 Result<std::vector<WorkerLane>> make_lanes(const ServiceOptions& options) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
@@ -99,11 +84,27 @@ Result<std::filesystem::path> default_state_dir() {
   return input_error("HOME is not set: say with --state-dir where tasks are to be kept");
 }
 
-Result<void> serve(const ServiceOptions& options, const std::function<void(int port)>& on_ready) {
+Result<std::string> service_token(const ServiceOptions& options) {
+  std::string token;
+  if (!options.token_file.empty()) {
+    const auto text = base::read_file(options.token_file, 1 << 16);
+    if (!text) return tl::unexpected<Error>(text.error());
+    const auto lines = base::split_lines(*text);
+    if (!lines.empty()) token = base::trim(lines.front());
+    if (token.empty())
+      return input_error("{}: the first line, which is to be the token, is empty", options.token_file.string());
+  } else if (const char* value = std::getenv("PTXBENCH_SERVICE_TOKEN"); value != nullptr) {
+    token = base::trim(value);
+  }
+  return token;
+}
+
+Result<void> serve(const ServiceOptions& options, const std::function<void(int port)>& on_ready,
+                   std::vector<ExtraRoute> extra) {
   const Signals signals;
   auto log = EventLog::create(options.log_level);
   if (!log) return tl::unexpected<Error>(log.error());
-  const auto token = read_token(options);
+  const auto token = service_token(options);
   if (!token) return tl::unexpected<Error>(token.error());
   const auto lanes = make_lanes(options);
   if (!lanes) return tl::unexpected<Error>(lanes.error());
@@ -140,7 +141,8 @@ Result<void> serve(const ServiceOptions& options, const std::function<void(int p
     if (!asked->exchange(true)) ::kill(::getpid(), SIGTERM);
   };
   Api api(*dataset, std::move(factory), dispatcher, metrics, std::move(api_options));
-  auto http = HttpServer::bind({options.host, options.port, *token, options.max_body}, api, metrics, **log);
+  auto http =
+      HttpServer::bind({options.host, options.port, *token, options.max_body}, api, metrics, **log, std::move(extra));
   if (!http) return tl::unexpected<Error>(http.error());
   // Only now, as it takes up what an earlier run has left.
   if (auto started = dispatcher.start(); !started) return started;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "service/extra_route.h"
 
 namespace ptxbench::service {
 
@@ -34,6 +35,10 @@ Result<std::filesystem::path> default_state_dir();
 
 /// Serves until SIGTERM, SIGINT or a request to shut down; then what runs is finished and what waits is kept. A second
 /// signal ends it at once. `on_ready` is told the port. Call it before any other thread is started.
-Result<void> serve(const ServiceOptions& options, const std::function<void(int port)>& on_ready);
+Result<void> serve(const ServiceOptions& options, const std::function<void(int port)>& on_ready,
+                   std::vector<ExtraRoute> extra = {});
+
+/// The token that clients must show: of the options' file or the environment; empty: none.
+Result<std::string> service_token(const ServiceOptions& options);
 
 }  // namespace ptxbench::service

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "agent/atif.h"
 #include "agent/experiment.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -168,6 +169,33 @@ TEST(FailureLabels, AreTheReferences) {
   EXPECT_EQ(label("evaluation", {{"verdict", {{"status", "failed"}}},
                                  {"traces", {{{"evaluation", {{"status", "INCORRECT_SHAPE"}}}}}}}),
             "Numerical error");
+}
+
+/// The rules that Harbor's own validator checks (bench/atif_check.py runs that one).
+TEST_F(Interchange, AtifHasNumberedStepsAndLeavesOutWhatIsNotKnown) {
+  const auto trajectory = read_trajectory(run() / "trajectories/exp_000.jsonl");
+  ASSERT_TRUE(trajectory) << trajectory.error().message;
+  const base::Json atif = to_atif(*trajectory, "exp_000", "0.1");
+  EXPECT_EQ(atif["schema_version"], "ATIF-v1.7");
+  ASSERT_EQ(atif["steps"].size(), 6u) << "system, task, four answers";
+  for (std::size_t i = 0; i < atif["steps"].size(); ++i) {
+    const base::Json& step = atif["steps"][i];
+    EXPECT_EQ(step["step_id"], i + 1);
+    EXPECT_EQ(step["source"], i == 0 ? "system" : i == 1 ? "user" : "agent");
+    for (const char* only_agents : {"metrics", "reasoning_content", "model_name"}) {
+      EXPECT_FALSE(i < 2 && step.contains(only_agents));
+    }
+    for (const auto& [key, value] : step.items()) EXPECT_FALSE(value.is_null()) << key;
+  }
+  EXPECT_EQ(atif["steps"][2]["message"], trajectory->turns[0].answer);
+  EXPECT_EQ(atif["steps"][2]["observation"]["results"][0]["content"], trajectory->turns[0].feedback);
+  EXPECT_EQ(atif["steps"][2]["metrics"],
+            base::Json({{"prompt_tokens", 100}, {"completion_tokens", 50}, {"cost_usd", 0.001}}));
+  EXPECT_EQ(atif["final_metrics"]["total_prompt_tokens"], 400);
+  EXPECT_FALSE(atif["final_metrics"].contains("total_cached_tokens"));
+  Trajectory unknown = *trajectory;
+  unknown.turns[1].usage.prompt_tokens.reset();
+  EXPECT_FALSE(to_atif(unknown, "x", "0.1")["final_metrics"].contains("total_prompt_tokens"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ export CCACHE_NOHASHDIR := 1
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-full bundle format check fuzz clean distclean
+.PHONY: help setup build demo test test-full bundle format check fuzz foreign-model clean distclean
 
 help:
 	@echo 'make demo       install what is missing, build, and watch kernels being judged on the emulated GPU'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bundle     a folder and tar file with the program, its libraries and tests, for another machine'
 	@echo 'make format     format the sources;  make check: formatting and clang-tidy, everything'
 	@echo 'make fuzz       the fuzzers, under sanitizers, FUZZ_SECONDS (600) each'
+	@echo 'make foreign-model  a model server from elsewhere drives trajectories (builds it from source, some minutes)'
 	@echo 'make clean      remove build folders;  make distclean: also .deps'
 
 setup:
@@ -50,6 +51,9 @@ check: setup build/build.ninja
 
 fuzz: setup
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+foreign-model: build
+	@scripts/foreign_model.sh
 
 clean:
 	rm -rf build build-asan-ubsan build-fuzz build-tidy

@@ -13,6 +13,8 @@
 namespace ptxbench::hazards {
 namespace {
 
+constexpr std::string_view kRootMark = "@hazards@";
+
 /// Held while a compiler runs: one of two lock files.
 class CompilerSlot {
  public:
@@ -117,11 +119,17 @@ Result<std::string> compile_variant(const HazardCase& hazard, bool faulty, const
   static const auto toolkit = base::find_cuda_toolkit();  // asks nvcc for its version
   if (!toolkit) return tl::unexpected(toolkit.error());
   base::Sha256 hash;
-  hash.update_field(toolkit->version).update_field(*source).update_field(*header).update_field(hazard.path.string());
+  // The folder's own path is put back when a kept text is read: all checkouts share them.
+  const std::string root = hazard.path.parent_path().parent_path().string();
+  const std::string relative = base::replace_all(hazard.path.string(), root, kRootMark);
+  hash.update_field(toolkit->version).update_field(*source).update_field(*header).update_field(relative);
   for (const std::string& word : nvcc_command("nvcc", faulty)) hash.update_field(word);
   const std::filesystem::path folder = cache / "hazards";
   const std::filesystem::path kept = folder / (hash.hex() + ".ptx");
-  if (std::filesystem::exists(kept)) return base::read_file(kept);
+  if (std::filesystem::exists(kept)) {
+    auto text = base::read_file(kept);
+    return text ? Result<std::string>(base::replace_all(std::move(*text), kRootMark, root)) : text;
+  }
 
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
@@ -139,7 +147,8 @@ Result<std::string> compile_variant(const HazardCase& hazard, bool faulty, const
   }
   auto ptx = base::read_file(work->path() / "kernel.ptx");
   if (!ptx) return ptx;
-  if (auto written = base::write_file_atomic(kept, *ptx); !written) return tl::unexpected(written.error());
+  if (auto written = base::write_file_atomic(kept, base::replace_all(*ptx, root, kRootMark)); !written)
+    return tl::unexpected(written.error());
   return ptx;
 }
 

@@ -171,7 +171,7 @@ TEST(FailureLabels, AreTheReferences) {
             "Numerical error");
 }
 
-/// The rules that Harbor's own validator checks (bench/atif_check.py runs that one).
+/// The rules of Harbor's own models.
 TEST_F(Interchange, AtifHasNumberedStepsAndLeavesOutWhatIsNotKnown) {
   const auto trajectory = read_trajectory(run() / "trajectories/exp_000.jsonl");
   ASSERT_TRUE(trajectory) << trajectory.error().message;

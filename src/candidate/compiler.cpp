@@ -282,6 +282,7 @@ Result<CompileReport> Compiler::run(const fs::path& work, std::string_view sourc
   const auto ptx = base::read_file(work / "kernel.ptx");
   parse_compiler_output(report.log, ptx ? std::string_view(*ptx) : std::string_view(), report);
   if (!compiled->ok()) {
+    if (ptx) explain_ptx_errors(*ptx, report);
     report.status = compiled->timed_out        ? CompileStatus::timed_out
                     : out_of_memory(*compiled) ? CompileStatus::out_of_memory
                                                : CompileStatus::failed;

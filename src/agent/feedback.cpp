@@ -15,17 +15,21 @@ using evaluation::Status;
 using parts::Part;
 
 /// Kept free for the line that says what was left out.
-constexpr std::size_t kTokensOfTheRest = 40;
-constexpr std::size_t kMostNamesLeftOut = 4;
+constexpr std::size_t kTokensOfTheRest = 64;
+constexpr std::size_t kMostNamesLeftOut = 3;
 
 std::string stages_text(const Evaluation& evaluation) {
+  // Neighbours that ended alike share a word.
   std::string text = "Stages:";
   for (std::size_t s = 0; s < evaluation::kStageCount; ++s) {
     const auto name = static_cast<StageName>(s);
     const auto& stage = evaluation.stage(name);
-    text += fmt::format("{} {} {}", s == 0 ? "" : ",", evaluation::to_string(name), evaluation::to_string(stage.status));
-    if (!stage.reason.empty() && stage.status != Status::passed)
-      text += fmt::format(" ({})", parts::first_line(stage.reason, 80));
+    text += fmt::format("{} {}", s == 0 ? "" : ",", evaluation::to_string(name));
+    const bool tells = !stage.reason.empty() && (stage.status == Status::failed || stage.status == Status::unknown);
+    const bool shared = s + 1 < evaluation::kStageCount && !tells && evaluation.stages[s + 1].status == stage.status;
+    if (shared) continue;
+    text += fmt::format(" {}", evaluation::to_string(stage.status));
+    if (tells) text += fmt::format(" ({})", parts::first_line(stage.reason, 60));
   }
   if (evaluation.hazards.status != Status::skipped)
     text += fmt::format(", hazard check {}", evaluation.hazards.status == Status::passed    ? "clean"
@@ -48,8 +52,9 @@ FeedbackSection headline(const Evaluation& evaluation, const std::string& first)
   }
   section.text += '\n';
   if (!first.empty()) {
-    section.text += fmt::format("{}: {}.\n", evaluation.passed() ? "Next" : "Do first", parts::first_line(first, 320));
+    section.text += fmt::format("{}: {}.\n", evaluation.passed() ? "Next" : "Do first", parts::first_line(first, 300));
   }
+  section.brief = section.text;
   section.text += stages_text(evaluation);
   return section;
 }
@@ -118,22 +123,22 @@ std::string compose(const std::vector<FeedbackSection>& sections, std::size_t to
   std::string text;
   std::size_t used = 0;
   for (std::size_t i = 0; i < sections.size(); ++i) {
-    const auto fits = [&](const std::string& part) {
+    const auto fits = [&](const std::string& part, bool is_whole) {
       // What is said of the rest needs no room if there is no rest.
-      const std::size_t reserve = i + 1 == sections.size() ? 0 : kTokensOfTheRest;
+      const std::size_t reserve = is_whole && i + 1 == sections.size() ? 0 : kTokensOfTheRest;
       return !part.empty() && used + knowledge::estimate_tokens(part) + 1 + reserve <= tokens;
     };
     const std::string gap = i == 0 ? "" : "\n";
     std::string part = gap + sections[i].text;
     bool whole = true;
-    if (i > 0 && !fits(part)) {
+    if (!fits(part, true)) {
       whole = false;
       part = sections[i].brief.empty() ? "" : gap + sections[i].brief;
-      if (!fits(part)) part.clear();
+      if (i > 0 && !fits(part, false)) part.clear();
     }
     used += knowledge::estimate_tokens(part) + 1;
     text += part;
-    if (whole) continue;
+    if (whole || i == 0) continue;
     const std::size_t from = part.empty() ? i : i + 1;
     std::string names = part.empty() ? "" : fmt::format("details of {}", sections[i].name);
     for (std::size_t left = from; left < std::min(sections.size(), from + kMostNamesLeftOut); ++left)

@@ -36,6 +36,7 @@ int distance(const Finding& finding) {
   if (finding.rule == "mbarrier.underflow" || finding.rule == "mbarrier.stale-phase") return 6;
   if (finding.rule == "async.overwritten" || finding.rule == "async.wrong-group") return 5;
   if (is_family(finding, "sync.")) return 7;
+  if (finding.rule == "race.warp") return 9;
   if (is_family(finding, "wgmma.") || is_family(finding, "proxy.") || is_family(finding, "async.") ||
       is_family(finding, "race."))
     return 8;
@@ -52,6 +53,8 @@ bool follows(const Finding& finding, const Finding& cause) {
   if (finding.rule == "memory.uninitialised")
     return is_family(cause, "async.") || is_family(cause, "mbarrier.") || is_family(cause, "proxy.") ||
            is_family(cause, "wgmma.") || is_family(cause, "race.") || is_family(cause, "sync.");
+  // A barrier of the block orders the lanes of a warp as well.
+  if (finding.rule == "race.warp") return cause.rule == "race.shared";
   const bool upsets = is_family(cause, "mbarrier.") || is_family(cause, "async.");
   return upsets && (is_family(finding, "mbarrier.") || is_family(finding, "async.") || is_family(finding, "sync."));
 }
@@ -68,6 +71,9 @@ std::string cleaned(const Finding& finding) {
     }
     text += text.empty() ? line : "\n" + line;
   }
+  // Names as the source has them.
+  if (!finding.place.kernel.empty())
+    text = base::replace_all(text, finding.place.kernel, evaluation::readable_kernel(finding.place.kernel));
   return text;
 }
 
@@ -107,20 +113,44 @@ std::string describe_access(const Place& place) {
   return text;
 }
 
+/// Of findings without a line: the launch, where the host code asks for it.
+std::string launches_text(const Finding& finding, const Evidence& evidence) {
+  if (!is_family(finding, "launch.") && finding.rule != "memory.unwritten") return "";
+  std::string text;
+  for (std::uint32_t line = 1; evidence.source.has(line) && text.size() < 600; ++line) {
+    const std::string quoted = evidence.source.quote(line);
+    if (quoted.find("<<<") != std::string::npos || quoted.find("cudaLaunchKernel") != std::string::npos) text += quoted;
+  }
+  for (const evaluation::Run& run : evidence.evaluation.runs) {
+    if (run.launches.empty() || run.launches.front().block[0] == 0) continue;
+    const evaluation::LaunchSummary& launch = run.launches.front();
+    text += fmt::format("  launched at {} with grid {}x{}x{} of {}x{}x{} threads\n", axes_text(run.axes), launch.grid[0], launch.grid[1],
+                        launch.grid[2], launch.block[0], launch.block[1], launch.block[2]);
+    break;
+  }
+  return text;
+}
+
 FeedbackSection section_of(const Group& group, std::size_t number, const Evidence& evidence) {
   const Finding& finding = *group.same.front();
   FeedbackSection section;
   section.name = fmt::format("cause {} ({})", number, finding.rule);
   const std::string place = place_text(finding.place);
   const std::string message = cleaned(finding);
+  const std::string launched = launches_text(finding, evidence);
   std::string head = fmt::format("Cause {}: {}{}{}\n", number, finding.rule, place.empty() ? "" : " at ", place);
   std::string end;
   if (!finding.remedy.empty()) end += fmt::format("  fix: {}\n", finding.remedy);
   if (!finding.policies.empty() && evidence.evaluation.hazards.policies.size() > finding.policies.size())
     end += "  Only some orders of completion show it: a run can look right by chance.\n";
-  if (group.same.size() > 1)
-    end += fmt::format("  The same {} more{}\n", group.same.size() == 2 ? "once" : fmt::format("{} times", group.same.size() - 1),
-                       lines_text(group.same));
+  if (group.same.size() > 1) {
+    std::set<std::string> others;
+    for (const Finding* one : group.same) others.insert(one->rule);
+    others.erase(finding.rule);
+    std::string names;
+    for (const std::string& rule : others) names += (names.empty() ? ", also as " : ", ") + rule;
+    end += fmt::format("  The same at {} more{}{}\n", counted(group.same.size() - 1, "place"), lines_text(group.same), names);
+  }
   if (!group.followers.empty()) {
     std::set<std::string> rules;
     for (const Finding* one : group.followers) rules.insert(one->rule);
@@ -131,7 +161,7 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
   section.brief = head + fmt::format("  {}\n", parts::first_line(message, 240)) +
                   (finding.remedy.empty() ? "" : fmt::format("  fix: {}\n", parts::first_line(finding.remedy, 240)));
   section.text = head + indent(base::shorten_middle(message, 1500));
-  section.text += quoted_place(finding.place, evidence);
+  section.text += quoted_place(finding.place, evidence) + launched;
   if (!finding.place.instruction.empty()) section.text += fmt::format("  PTX: {}\n", short_instruction(finding.place.instruction));
   if (const std::string who = describe_access(finding.place); !who.empty()) section.text += fmt::format("  by: {}\n", who);
   if (finding.other) {
@@ -166,7 +196,12 @@ Part causes(const Evidence& evidence) {
     bool placed = false;
     for (Group& group : groups) {
       const Finding& head = *group.same.front();
-      if (finding->rule == head.rule && finding->remedy == head.remedy) {
+      const bool same_pair = place_text(finding->place) == place_text(head.place) &&
+                             finding->other.has_value() == head.other.has_value() &&
+                             (!finding->other || place_text(*finding->other) == place_text(*head.other));
+      const bool same_rule = finding->rule == head.rule;
+      if ((same_rule && (same_pair || finding->remedy == head.remedy || place_text(finding->place) == place_text(head.place))) ||
+          (same_pair && finding->other && finding->remedy == head.remedy)) {
         group.same.push_back(finding);
         placed = true;
         break;

@@ -79,11 +79,10 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
       return "a TensorView has data_ptr(), byte_offset(), ndim(), size(i), stride(i), dtype(), device(), is_contiguous()";
     if (has("has no member")) return "";
     if (auto near = meant(name, evidence.source.names()); near)
-      return fmt::format("nothing named '{}' is defined; the source has '{}'", name, *near);
+      return fmt::format("the source has '{}'", *near);
     if (!evidence.knowledge.empty()) {
       if (auto near = meant(name, identifiers(evidence.knowledge)); near)
-        return fmt::format("nothing named '{}' is defined; the reference text has '{}', which must be copied into the file",
-                           name, *near);
+        return fmt::format("the reference text has '{}': copy its definition into the file", *near);
     }
     return fmt::format("define '{}' in the file: nothing but CUDA's and TVM-FFI's headers is there", name);
   }

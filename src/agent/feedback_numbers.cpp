@@ -93,7 +93,9 @@ std::string map_of(const TensorComparison& output) {
   return text;
 }
 
-std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+std::string number_text(double value) {
+  return std::isnan(value) ? "NaN" : fmt::format("{:.6g}", value);
+}
 
 /// What several outputs together say that none says alone.
 std::string across(const evaluation::Run& run) {
@@ -150,7 +152,8 @@ Part numbers(const Evidence& evidence) {
       if (!across_outputs.empty()) fix = fix.empty() ? across_outputs : fix;
       section.brief = head + (looks.empty() ? "" : looks);
       section.text = head;
-      if (output.first_wrong) {
+      // What was never written is told with its place already.
+      if (output.first_wrong && written_wrong > 0) {
         const auto& first = *output.first_wrong;
         section.text += fmt::format("  first wrong element: [{}, {}] is {}, should be {}\n", first.row, first.column,
                                     number_text(first.got), number_text(first.expected));

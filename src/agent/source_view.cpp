@@ -18,6 +18,16 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/// A line of an asm statement that lists registers ("%1, %2, %3, ...") or constraints ("+f"(d[0]), ...) and no more.
+bool is_list(std::string_view line) {
+  std::size_t marks = 0;
+  for (std::size_t i = 0; i + 1 < line.size(); ++i) {
+    if (line[i] == '%' && line[i + 1] >= '0' && line[i + 1] <= '9') ++marks;
+    if (line[i] == '"' && line[i + 1] == '(') ++marks;
+  }
+  return marks >= 5;
+}
+
 }  // namespace
 
 std::vector<std::string> identifiers(std::string_view text) {
@@ -80,16 +90,17 @@ std::string SourceView::quote_statement(std::uint32_t line) const {
       }
       if (!opened || depth > 0) continue;
       if (end < line) return quote(line);
-      // Long operand lists say little: the beginning and the end do.
-      constexpr std::size_t kHead = 6, kTail = 3;
+      // Lists of registers and operands say little; the instruction and what ends it do.
       std::string text;
-      for (std::size_t shown = start; shown <= end; ++shown) {
-        const bool left_out = end - start + 1 > kHead + kTail + 1 && shown >= start + kHead && shown + kTail <= end;
-        if (!left_out) {
-          text += numbered(shown, ' ');
-        } else if (shown == start + kHead) {
-          text += fmt::format("    ...  | ({} lines)\n", end - start + 1 - kHead - kTail);
+      for (std::size_t shown = start; shown <= end;) {
+        std::size_t last = shown;
+        while (last + 1 < end && is_list(lines_[last]) && is_list(lines_[last - 1])) ++last;
+        if (last - shown < 2) {
+          text += numbered(shown++, ' ');
+          continue;
         }
+        text += fmt::format("    ...    | ({} lines of operands)\n", last - shown);
+        shown = last;
       }
       return text;
     }

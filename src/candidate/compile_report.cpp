@@ -308,7 +308,7 @@ std::optional<PtxLineMap::Place> PtxLineMap::find(int ptx_line) const {
   place.inlined_from = location.inlined_from;
   for (std::size_t i = 0; i < place.inlined_from.size(); ++i)
     place.inlined_from[i].file = name(location.inlined_files[i]);
-  place.text = base::shorten_middle(lines_[index], 300);
+  place.text = base::shorten_middle(lines_[index], 4000);
   return place;
 }
 

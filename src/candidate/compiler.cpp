@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// Part of every artifact id: raise it when what is stored, or how it is made, changes.
-constexpr std::string_view kFormat = "ptxbench-artifact-3";
+constexpr std::string_view kFormat = "ptxbench-artifact-4";
 constexpr std::size_t kMaxLogBytes = 256 << 10;
 constexpr std::uint64_t kMaxOutputFile = std::uint64_t{512} << 20;
 

@@ -232,7 +232,8 @@ std::string Checker::State::wait_advice(const Access& earlier) const {
   const OperationInfo& info = infos_[earlier.operation];
   switch (info.completion) {
     case Completion::mbarrier:
-      return "wait for the phase of the mbarrier that the operation completes on, with the right parity";
+      return "wait for the phase of the mbarrier that the operation completes on, before its bytes are used or the buffer is "
+             "filled again: in a ring, with a parity that changes each time round, at the full and at the empty barriers";
     case Completion::bulk_group:
       return earlier.writes() ? "cp.async.bulk.wait_group (not .read) by the issuing thread, then a barrier"
                               : "cp.async.bulk.wait_group.read by the issuing thread, then a barrier";

@@ -105,7 +105,13 @@ Result<void> check_hazards(std::string_view source, const std::vector<problem::P
   HazardCheck& check = evaluation.hazards;
   check.policies = report.policies;
   check.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  switch (report.verdict()) {
+  // Wrong numbers are no hazard: the correctness stage has them.
+  const bool only_numbers = std::all_of(report.findings.begin(), report.findings.end(), [](const CheckFinding& found) {
+    return found.severity == checker::Severity::note || found.rule.starts_with("numeric.") ||
+           found.rule == "memory.unwritten";
+  });
+  const bool incomplete = !report.unknown.empty() || !report.unsupported.empty();
+  switch (!only_numbers ? check::Verdict::hazardous : incomplete ? check::Verdict::unknown : check::Verdict::clean) {
     case check::Verdict::clean:
       check.status = Status::passed;
       break;

@@ -32,7 +32,7 @@ std::string stages_text(const Evaluation& evaluation) {
     if (tells) text += fmt::format(" ({})", parts::first_line(stage.reason, 60));
   }
   if (evaluation.hazards.status != Status::skipped)
-    text += fmt::format(", hazard check {}", evaluation.hazards.status == Status::passed    ? "clean"
+    text += fmt::format(", hazard check {}", evaluation.hazards.status == Status::passed   ? "clean"
                                              : evaluation.hazards.status == Status::failed ? "found hazards"
                                                                                            : "unknown");
   return text + '\n';
@@ -44,15 +44,18 @@ FeedbackSection headline(const Evaluation& evaluation, const std::string& first)
   if (evaluation.passed()) {
     section.text = "Evaluation results: PASSED";
     if (evaluation.sampled)
-      section.text += fmt::format(" (on a sample: {:.3g} % of the output elements were checked)", 100 * evaluation.coverage);
+      section.text +=
+          fmt::format(" (on a sample: {:.3g} % of the output elements were checked)", 100 * evaluation.coverage);
   } else {
-    section.text = evaluation.verdict == Status::unknown ? "Evaluation results: UNKNOWN, nothing was found to be wrong"
+    section.text = evaluation.verdict == Status::unknown ? "Evaluation results: UNKNOWN, nothing was found to be wrong;"
                                                          : "Evaluation FAILED:";
     if (!evaluation.summary.empty()) section.text += ' ' + parts::first_line(evaluation.summary, 120);
   }
   section.text += '\n';
   if (!first.empty()) {
-    section.text += fmt::format("{}: {}.\n", evaluation.passed() ? "Next" : "Do first", parts::first_line(first, 300));
+    const std::string sentence = parts::first_line(first, 330);
+    section.text += fmt::format("{}: {}{}\n", evaluation.passed() ? "Next" : "Do first", sentence,
+                                sentence.ends_with('?') ? "" : ".");
   }
   section.brief = section.text;
   section.text += stages_text(evaluation);
@@ -167,7 +170,8 @@ std::string no_code_feedback(const candidate::Extraction& extraction) {
     first = "put the __global__ function into the same block as the export: one block is one complete file";
   if (extraction.reason == Reason::only_reasoning)
     first = "end the reasoning and give the file after it: what is inside of it does not count";
-  if (extraction.unclosed) first += "; the last block is not closed, so the answer may have been cut off: make it shorter";
+  if (extraction.unclosed)
+    first += "; the last block is not closed, so the answer may have been cut off: make it shorter";
   return text + fmt::format("Do first: {}.\nFound: {}\n", first, extraction.message);
 }
 
@@ -199,7 +203,7 @@ std::uint32_t body_line(const evaluation::Place& place) {
 
 std::string place_text(const evaluation::Place& place) {
   const std::uint32_t body = body_line(place);
-  std::string text = body != 0                ? fmt::format("kernel.cu:{}", body)
+  std::string text = body != 0                                ? fmt::format("kernel.cu:{}", body)
                      : !place.file.empty() && place.line != 0 ? fmt::format("{}:{}", place.file, place.line)
                                                               : "";
   // From the outside in, so that a reader can follow the calls.
@@ -222,8 +226,9 @@ std::string short_instruction(std::string_view instruction) {
     if (close == std::string::npos) break;
     const auto items = base::split(std::string_view(text).substr(open + 1, close - open - 1), ',');
     if (items.size() <= 5) continue;
-    text.replace(open, close - open + 1,
-                 fmt::format("{{{}, ... {}: {} registers}}", base::trim(items.front()), base::trim(items.back()), items.size()));
+    text.replace(
+        open, close - open + 1,
+        fmt::format("{{{}, ... {}: {} registers}}", base::trim(items.front()), base::trim(items.back()), items.size()));
   }
   return text.size() > 300 ? text.substr(0, 296) + " ..." : text;
 }

@@ -22,8 +22,8 @@ inline constexpr std::string_view kHazardsOfExperiments = "always";
 
 struct FeedbackOptions {
   FeedbackLevel level = FeedbackLevel::standard;
-  std::size_t tokens = 0;      ///< budget, by knowledge::estimate_tokens; 0: the level's own
-  std::string_view knowledge;  ///< the pack that the model was given: where names are looked for beside its source
+  std::size_t tokens = 0;           ///< budget, by knowledge::estimate_tokens; 0: the level's own
+  std::string_view knowledge = {};  ///< the pack that the model was given: where names are looked for beside its source
 };
 
 /// The level's budget where none is given.

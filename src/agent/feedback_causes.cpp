@@ -20,8 +20,9 @@ bool is_family(const Finding& finding, std::string_view family) { return finding
 /// upsets a barrier explains a hang; a hang explains outputs that were not written.
 int distance(const Finding& finding) {
   static constexpr std::array<std::string_view, 7> kUpsetsBarriers = {
-      "mbarrier.uninitialised",  "mbarrier.init-not-visible", "mbarrier.overwritten", "mbarrier.reinitialised",
-      "mbarrier.tx-mismatch", "mbarrier.count", "wgmma.partial"};
+      "mbarrier.uninitialised", "mbarrier.init-not-visible", "mbarrier.overwritten",
+      "mbarrier.reinitialised", "mbarrier.tx-mismatch",      "mbarrier.count",
+      "wgmma.partial"};
   static constexpr std::array<std::string_view, 3> kConsequences = {"host.cuda_error", "host.crash", "host.error"};
   if (finding.stage == evaluation::StageName::compile) return 0;  // something forbidden: nothing ran
   if (finding.rule == "memory.host-access" || is_family(finding, "launch.")) return 1;
@@ -94,7 +95,7 @@ std::string quoted_place(const Place& place, const Evidence& evidence) {
 }
 
 struct Group {
-  std::vector<const Finding*> same;      ///< of one rule and remedy
+  std::vector<const Finding*> same;  ///< of one rule and remedy
   std::vector<const Finding*> followers;
 };
 
@@ -119,15 +120,27 @@ std::string launches_text(const Finding& finding, const Evidence& evidence) {
   std::string text;
   for (std::uint32_t line = 1; evidence.source.has(line) && text.size() < 600; ++line) {
     const std::string quoted = evidence.source.quote(line);
+    if (finding.rule == "memory.unwritten" && quoted.find("dim3 ") != std::string::npos) text += quoted;
     if (quoted.find("<<<") != std::string::npos || quoted.find("cudaLaunchKernel") != std::string::npos) text += quoted;
   }
   for (const evaluation::Run& run : evidence.evaluation.runs) {
     if (run.launches.empty() || run.launches.front().block[0] == 0) continue;
     const evaluation::LaunchSummary& launch = run.launches.front();
-    text += fmt::format("  launched at {} with grid {}x{}x{} of {}x{}x{} threads\n", axes_text(run.axes), launch.grid[0], launch.grid[1],
-                        launch.grid[2], launch.block[0], launch.block[1], launch.block[2]);
+    text +=
+        fmt::format("  launched at {} with grid {}x{}x{} of {}x{}x{} threads\n", axes_text(run.axes), launch.grid[0],
+                    launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2]);
     break;
   }
+  return text;
+}
+
+/// " at kernel.cu:12, against kernel.cu:20".
+std::string both_places(const Finding& finding) {
+  const std::string place = place_text(finding.place);
+  std::string text = place.empty() ? "" : " at " + place;
+  if (!finding.other) return text;
+  if (const std::string other = place_text(*finding.other); !other.empty() && other != place)
+    text += ", against " + other;
   return text;
 }
 
@@ -138,7 +151,7 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
   const std::string place = place_text(finding.place);
   const std::string message = cleaned(finding);
   const std::string launched = launches_text(finding, evidence);
-  std::string head = fmt::format("Cause {}: {}{}{}\n", number, finding.rule, place.empty() ? "" : " at ", place);
+  std::string head = fmt::format("Cause {}: {}{}\n", number, finding.rule, both_places(finding));
   std::string end;
   if (!finding.remedy.empty()) end += fmt::format("  fix: {}\n", finding.remedy);
   if (!finding.policies.empty() && evidence.evaluation.hazards.policies.size() > finding.policies.size())
@@ -149,7 +162,8 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
     others.erase(finding.rule);
     std::string names;
     for (const std::string& rule : others) names += (names.empty() ? ", also as " : ", ") + rule;
-    end += fmt::format("  The same at {} more{}{}\n", counted(group.same.size() - 1, "place"), lines_text(group.same), names);
+    end += fmt::format("  The same at {}{}{}\n", counted(group.same.size() - 1, "more place"), lines_text(group.same),
+                       names);
   }
   if (!group.followers.empty()) {
     std::set<std::string> rules;
@@ -162,8 +176,10 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
                   (finding.remedy.empty() ? "" : fmt::format("  fix: {}\n", parts::first_line(finding.remedy, 240)));
   section.text = head + indent(base::shorten_middle(message, 1500));
   section.text += quoted_place(finding.place, evidence) + launched;
-  if (!finding.place.instruction.empty()) section.text += fmt::format("  PTX: {}\n", short_instruction(finding.place.instruction));
-  if (const std::string who = describe_access(finding.place); !who.empty()) section.text += fmt::format("  by: {}\n", who);
+  if (!finding.place.instruction.empty())
+    section.text += fmt::format("  PTX: {}\n", short_instruction(finding.place.instruction));
+  if (const std::string who = describe_access(finding.place); !who.empty())
+    section.text += fmt::format("  by: {}\n", who);
   if (finding.other) {
     const std::string other = place_text(*finding.other);
     section.text += fmt::format("  the other side{}{}\n", other.empty() ? "" : ": ", other);
@@ -171,7 +187,8 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
     if (other != place) section.text += quoted_place(*finding.other, evidence);
     if (!finding.other->instruction.empty())
       section.text += fmt::format("  PTX: {}\n", short_instruction(finding.other->instruction));
-    if (const std::string who = describe_access(*finding.other); !who.empty()) section.text += fmt::format("  by: {}\n", who);
+    if (const std::string who = describe_access(*finding.other); !who.empty())
+      section.text += fmt::format("  by: {}\n", who);
   }
   if (!finding.address.empty()) section.text += fmt::format("  bytes: {}\n", finding.address);
   if (finding.place.kernel.size() > 1 && evidence.level == FeedbackLevel::rich)
@@ -190,19 +207,23 @@ Part causes(const Evidence& evidence) {
     if (finding.severity == Severity::note || is_numeric(finding) || evaluation::is_unsupported(finding)) continue;
     order.push_back(&finding);
   }
-  std::stable_sort(order.begin(), order.end(), [](const Finding* a, const Finding* b) { return distance(*a) < distance(*b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Finding* a, const Finding* b) { return distance(*a) < distance(*b); });
   std::vector<Group> groups;
   for (const Finding* finding : order) {
     bool placed = false;
     for (Group& group : groups) {
       const Finding& head = *group.same.front();
-      const bool same_pair = place_text(finding->place) == place_text(head.place) &&
-                             finding->other.has_value() == head.other.has_value() &&
-                             (!finding->other || place_text(*finding->other) == place_text(*head.other));
-      const bool same_rule = finding->rule == head.rule;
-      if ((same_rule && (same_pair || finding->remedy == head.remedy || place_text(finding->place) == place_text(head.place))) ||
-          (same_pair && finding->other && finding->remedy == head.remedy)) {
+      const bool same_remedy = finding->remedy == head.remedy;
+      const bool same_place = place_text(finding->place) == place_text(head.place);
+      // Two rules for two orders of events between the same lines, one thing to do.
+      const bool same_lines = finding->other && head.other && body_line(*finding->other) == body_line(*head.other) &&
+                              body_line(finding->place) == body_line(head.place);
+      const bool same_other = finding->other && head.other && place_text(*finding->other) == place_text(*head.other);
+      if ((finding->rule == head.rule && (same_remedy || same_place)) || (same_remedy && (same_lines || same_other))) {
         group.same.push_back(finding);
+        // Both sides say more than one.
+        if (same_place && finding->other && !head.other) std::swap(group.same.front(), group.same.back());
         placed = true;
         break;
       }
@@ -235,14 +256,16 @@ Part causes(const Evidence& evidence) {
   }
   if (!groups.empty()) {
     const Finding& head = *groups.front().same.front();
-    const std::string place = place_text(head.place);
-    std::string what = head.remedy.empty() ? parts::first_line(cleaned(head), 160) : parts::first_line(head.remedy, 240);
+    std::string what =
+        head.remedy.empty() ? parts::first_line(cleaned(head), 160) : parts::first_line(head.remedy, 240);
     if (is_family(head, "host.") && !reason.empty()) what = parts::first_line(reason, 260);
-    part.first = fmt::format("{} ({}{}{})", what, head.rule, place.empty() ? "" : " at ", place);
+    part.first = fmt::format("{} ({}{})", what, head.rule, both_places(head));
     if (!said.empty())
-      part.sections.insert(part.sections.begin() + 1,
-                           {"the candidate's output", "Printed by the host program and the driver:\n" + indent(base::shorten_middle(said, 1200)),
-                            reason.empty() ? "" : fmt::format("The driver says: {}\n", parts::first_line(reason, 300))});
+      part.sections.insert(
+          part.sections.begin() + 1,
+          {"the candidate's output",
+           "Printed by the host program and the driver:\n" + indent(base::shorten_middle(said, 1200)),
+           reason.empty() ? "" : fmt::format("The driver says: {}\n", parts::first_line(reason, 300))});
   }
   return part;
 }
@@ -257,12 +280,17 @@ Part unknowns(const Evidence& evidence) {
     section.text = fmt::format("Not known: {}{}{}\n", finding.rule, place.empty() ? "" : " at ", place);
     section.text += indent(parts::first_line(finding.message, 400));
     section.text += quoted_place(finding.place, evidence);
-    if (!finding.remedy.empty()) section.text += fmt::format("  {}\n", finding.remedy);
+    if (!finding.place.instruction.empty())
+      section.text += fmt::format("  PTX: {}\n", short_instruction(finding.place.instruction));
     section.text +=
-        "  It is not said to be wrong: this machine cannot execute it. Only another way to do the same, or a run on a GPU, gives "
+        "  It is not said to be wrong: this machine cannot execute it. Only another way to do the same, or a run on a "
+        "GPU, gives "
         "a verdict.\n";
     if (part.first.empty())
-      part.first = fmt::format("replace what cannot be judged here, if there is another way: {}{}{}", parts::first_line(finding.message, 160),
+      part.first = fmt::format("replace what cannot be judged here, if there is another way: {}{}{}",
+                               finding.place.instruction.empty()
+                                   ? parts::first_line(finding.message, 160)
+                                   : parts::first_line(short_instruction(finding.place.instruction), 120),
                                place.empty() ? "" : " at ", place);
     part.sections.push_back(std::move(section));
   }
@@ -275,7 +303,8 @@ Part unknowns(const Evidence& evidence) {
       return evaluation::is_unsupported(finding) && finding.rule == stage.reason;
     });
     if (told) continue;
-    text += fmt::format("  {} is unknown: {}", evaluation::to_string(name), stage.reason.empty() ? "no reason given" : stage.reason);
+    text += fmt::format("  {} is unknown: {}", evaluation::to_string(name),
+                        stage.reason.empty() ? "no reason given" : stage.reason);
     if (stage.reason.find("sample") != std::string::npos)
       text += " (only a part of the grid ran here; nothing in the kernel needs to change for that)";
     text += '\n';
@@ -296,8 +325,8 @@ Part notes(const Evidence& evidence) {
   for (const Finding& finding : evidence.evaluation.findings) {
     if (finding.severity != Severity::note) continue;
     // Told elsewhere, or of no use to a model.
-    static constexpr std::array<std::string_view, 5> kTold = {"host.cuda_error", "host.crash", "host.error", "compile.spill",
-                                                              "compile.warning"};
+    static constexpr std::array<std::string_view, 5> kTold = {"host.cuda_error", "host.crash", "host.error",
+                                                              "compile.spill", "compile.warning"};
     const bool told = std::find(kTold.begin(), kTold.end(), finding.rule) != kTold.end() || is_numeric(finding) ||
                       (is_family(finding, "wgmma.") && finding.stage == evaluation::StageName::compile);
     if (told && !(finding.rule == "compile.warning" && evidence.level == FeedbackLevel::rich)) continue;

@@ -70,16 +70,24 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
   if (has("is undefined") || has("was not declared") || has("undefined reference") || has("undefined symbol") ||
       has("has no member")) {
     static const std::map<std::string_view, std::string_view> kHeaders = {
-        {"uint32_t", "<cstdint>"},        {"uint64_t", "<cstdint>"},         {"uint8_t", "<cstdint>"},
-        {"uint16_t", "<cstdint>"},        {"int64_t", "<cstdint>"},          {"CUtensorMap", "<cuda.h>"},
-        {"__nv_bfloat16", "<cuda_bf16.h>"}, {"__half", "<cuda_fp16.h>"},      {"__nv_bfloat162", "<cuda_bf16.h>"},
-        {"TVMFFIEnvGetStream", "<tvm/ffi/extra/c_env_api.h>"}, {"PFN_cuTensorMapEncodeTiled", "<cudaTypedefs.h>"}};
-    if (const auto header = kHeaders.find(name); header != kHeaders.end()) return fmt::format("include {}", header->second);
+        {"uint32_t", "<cstdint>"},
+        {"uint64_t", "<cstdint>"},
+        {"uint8_t", "<cstdint>"},
+        {"uint16_t", "<cstdint>"},
+        {"int64_t", "<cstdint>"},
+        {"CUtensorMap", "<cuda.h>"},
+        {"__nv_bfloat16", "<cuda_bf16.h>"},
+        {"__half", "<cuda_fp16.h>"},
+        {"__nv_bfloat162", "<cuda_bf16.h>"},
+        {"TVMFFIEnvGetStream", "<tvm/ffi/extra/c_env_api.h>"},
+        {"PFN_cuTensorMapEncodeTiled", "<cudaTypedefs.h>"}};
+    if (const auto header = kHeaders.find(name); header != kHeaders.end())
+      return fmt::format("include {}", header->second);
     if (has("has no member") && has("TensorView"))
-      return "a TensorView has data_ptr(), byte_offset(), ndim(), size(i), stride(i), dtype(), device(), is_contiguous()";
+      return "a TensorView has data_ptr(), byte_offset(), ndim(), size(i), stride(i), dtype(), device(), "
+             "is_contiguous()";
     if (has("has no member")) return "";
-    if (auto near = meant(name, evidence.source.names()); near)
-      return fmt::format("the source has '{}'", *near);
+    if (auto near = meant(name, evidence.source.names()); near) return fmt::format("the source has '{}'", *near);
     if (!evidence.knowledge.empty()) {
       if (auto near = meant(name, identifiers(evidence.knowledge)); near)
         return fmt::format("the reference text has '{}': copy its definition into the file", *near);
@@ -87,7 +95,8 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
     return fmt::format("define '{}' in the file: nothing but CUDA's and TVM-FFI's headers is there", name);
   }
   if (has("asm operand type size"))
-    return "constraint r takes 32-bit integers, l 64-bit ones and pointers, h 16-bit ones, f float, d double: cast the operand";
+    return "constraint r takes 32-bit integers, l 64-bit ones and pointers, h 16-bit ones, f float, d double: cast the "
+           "operand";
   if (has("asm operand must have scalar type") || has("an asm operand must be"))
     return "pass the elements one by one: an operand is one register";
   if (has("calling a __host__ function")) return "mark the callee __device__";
@@ -95,18 +104,21 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
     return "compare template arguments and argument types with the definition";
   if (has("too few arguments") || has("too many arguments")) return "compare the call with the definition";
   if (has("Insufficient registers"))
-    return "give each thread more registers: fewer blocks per multiprocessor in __launch_bounds__, fewer threads, or smaller "
+    return "give each thread more registers: fewer blocks per multiprocessor in __launch_bounds__, fewer threads, or "
+           "smaller "
            "accumulators per thread";
   if (has("not supported on .target") || has("requires .target") || has("Feature '")) {
     if (has("tcgen05") || has("cta_group"))
-      return fmt::format("tcgen05 is Blackwell's (sm_100a) and does not exist on {}: use wgmma with mbarriers and wgmma.wait_group "
-                         "instead, and leave this instruction out",
-                         evidence.evaluation.target);
+      return fmt::format(
+          "tcgen05 is Blackwell's (sm_100a) and does not exist on {}: use wgmma with mbarriers and wgmma.wait_group "
+          "instead, and leave this instruction out",
+          evidence.evaluation.target);
     if (has("wgmma")) return "wgmma is Hopper's (sm_90a) alone";
     return fmt::format("the target is {}: use what its instruction set has", evidence.evaluation.target);
   }
   if (has("Duplicate definition"))
-    return "the statement is inlined more than once: put { } around its body, so that registers and labels are its own, and end "
+    return "the statement is inlined more than once: put { } around its body, so that registers and labels are its "
+           "own, and end "
            "label names in %=";
   if (has("Arguments mismatch"))
     return "the number, kind or width of the operands does not fit the instruction's modifiers";
@@ -117,7 +129,8 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
   if (has("constant") || has("Immediate") || has("immediate"))
     return "this operand must be known at compile time: an \"n\" constraint with a constexpr or template argument";
   if (has("too much shared data"))
-    return "static shared memory may not exceed 48 KiB in total use here: take dynamic shared memory and cudaFuncSetAttribute";
+    return "static shared memory may not exceed 48 KiB in total use here: take dynamic shared memory and "
+           "cudaFuncSetAttribute";
   if (has("Label")) return "labels in asm need { } around the statement, or names that end in %=";
   return "";
 }
@@ -155,11 +168,13 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
   const bool of_ptx = message.tool == "ptxas" && message.ptx_line > 0;
   std::string where = line > 0 ? fmt::format("kernel.cu:{}", line) : "";
   if (where.empty() && message.where.line > 0) where = fmt::format("{}:{}", message.where.file, message.where.line);
-  const std::string title = fmt::format("{}{}: {}", message.tool, message.code.empty() ? "" : " " + message.code, message.text);
+  const std::string title =
+      fmt::format("{}{}: {}", message.tool, message.code.empty() ? "" : " " + message.code, message.text);
   const std::string what = advice(message, evidence);
   FeedbackSection section;
   section.name = fmt::format("error {}", number);
-  section.text = fmt::format("Error {}{}{}, {}\n", number, where.empty() ? "" : " at ", where, base::shorten_middle(title, 600));
+  section.text =
+      fmt::format("Error {}{}{}, {}\n", number, where.empty() ? "" : " at ", where, base::shorten_middle(title, 600));
   std::string callers;
   for (const int caller : group.callers) {
     if (callers.size() < 40 && caller != line) callers += fmt::format("{}{}", callers.empty() ? "" : ", ", caller);
@@ -167,8 +182,10 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
   if (!callers.empty()) section.text += fmt::format("  called from kernel.cu:{}\n", callers);
   std::string end;
   if (of_ptx && !message.hint.empty()) end += fmt::format("  PTX grammar: {}\n", parts::first_line(message.hint, 300));
-  if (!what.empty()) end += fmt::format("  fix: {}\n", what);
-  if (group.count > 1) end += fmt::format("  and {} more of the same (unrolled or instantiated copies)\n", group.count - 1);
+  const bool is_explained = of_ptx && !message.hint.empty() && message.text.starts_with("Arguments mismatch");
+  if (!what.empty() && !is_explained) end += fmt::format("  fix: {}\n", what);
+  if (group.count > 1)
+    end += fmt::format("  and {} more of the same (unrolled or instantiated copies)\n", group.count - 1);
   section.brief = section.text + end;
   if (line > 0) {
     const auto at = static_cast<std::uint32_t>(line);
@@ -177,17 +194,25 @@ FeedbackSection section_of(const Group& group, std::size_t number, const Evidenc
   }
   if (of_ptx && !message.excerpt.empty())
     section.text += fmt::format("  PTX: {}\n", short_instruction(message.excerpt));
-  const bool about_call = message.text.find("arguments") != std::string::npos || message.text.find("no instance") != std::string::npos;
+  const bool about_call =
+      message.text.find("arguments") != std::string::npos || message.text.find("no instance") != std::string::npos;
   if (!of_ptx && about_call && evidence.level != FeedbackLevel::terse) {
-    if (const std::string defined = definition_of(between_quotes(message.text), evidence, static_cast<std::uint32_t>(line)); !defined.empty())
+    if (const std::string defined =
+            definition_of(between_quotes(message.text), evidence, static_cast<std::uint32_t>(line));
+        !defined.empty())
       section.text += "  defined as\n" + defined;
   }
   section.text += end;
   if (evidence.level == FeedbackLevel::terse) section.text = section.brief;
   if (number == 1) {
-    const std::string hint = of_ptx && !message.hint.empty() ? parts::first_line(message.hint, 120) : what;
-    first = fmt::format("{}{}{}{}{}", where.empty() ? "" : "fix " + where + ": ", parts::first_line(message.text, 160),
-                        hint.empty() ? "" : "; ", hint, "");
+    std::string hint = what;
+    if (of_ptx && !message.hint.empty()) {
+      // Which instruction it is stands in ptxas's own words.
+      const auto colon = message.hint.find(": ");
+      hint = parts::first_line(colon == std::string::npos ? message.hint : message.hint.substr(colon + 2), 160);
+    }
+    first = fmt::format("{}{}{}{}", where.empty() ? "" : "fix " + where + ": ", parts::first_line(message.text, 140),
+                        hint.empty() ? "" : "; ", hint);
   }
   return section;
 }
@@ -210,13 +235,16 @@ Part compile_errors(const Evidence& evidence) {
       if (from.file == "kernel.cu") group.callers.insert(from.line);
     }
   }
-  const std::size_t most = evidence.level == FeedbackLevel::terse ? 1 : evidence.level == FeedbackLevel::standard ? 6 : 20;
+  const std::size_t most = evidence.level == FeedbackLevel::terse      ? 1
+                           : evidence.level == FeedbackLevel::standard ? 6
+                                                                       : 20;
   for (std::size_t i = 0; i < groups.size() && i < most; ++i)
     part.sections.push_back(section_of(groups[i], i + 1, evidence, part.first));
   if (groups.size() > most) {
     std::string text = fmt::format("{} more:", counted(groups.size() - most, "different error"));
     for (std::size_t i = most; i < std::min(groups.size(), most + 8); ++i)
-      text += fmt::format(" kernel.cu:{}{}", own_line(*groups[i].message), i + 1 < std::min(groups.size(), most + 8) ? "," : "");
+      text += fmt::format(" kernel.cu:{}{}", own_line(*groups[i].message),
+                          i + 1 < std::min(groups.size(), most + 8) ? "," : "");
     part.sections.push_back({"more errors", text + "\n", ""});
   }
   if (groups.empty()) {
@@ -230,7 +258,8 @@ Part compile_errors(const Evidence& evidence) {
       part.sections.push_back(std::move(section));
     }
     if (!report.log.empty())
-      part.sections.push_back({"compiler's text", "The compiler's own text:\n" + indent(base::shorten_middle(report.log, 2000)), ""});
+      part.sections.push_back(
+          {"compiler's text", "The compiler's own text:\n" + indent(base::shorten_middle(report.log, 2000)), ""});
   }
   return part;
 }

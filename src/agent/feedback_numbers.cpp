@@ -54,10 +54,11 @@ std::string where(const TensorComparison& output) {
                            ? ": the end of the rows, so look at the last tile and its bounds"
                            : "");
   } else if (is_box && all_rows) {
-    text = fmt::format("only in columns {}, all rows{}", range(columns, output.columns),
-                       *columns.rbegin() + size >= output.columns && columns.size() * 2 <= static_cast<std::size_t>(cell_columns)
-                           ? ": the end of the columns, so look at the last tile and its bounds"
-                           : "");
+    text = fmt::format(
+        "only in columns {}, all rows{}", range(columns, output.columns),
+        *columns.rbegin() + size >= output.columns && columns.size() * 2 <= static_cast<std::size_t>(cell_columns)
+            ? ": the end of the columns, so look at the last tile and its bounds"
+            : "");
   } else if (is_box) {
     text = fmt::format("only in rows {} and columns {}", range(rows, output.rows), range(columns, output.columns));
   } else {
@@ -66,7 +67,8 @@ std::string where(const TensorComparison& output) {
   }
   if (known > 0) {
     const double share = wrong / known;
-    text += share > 0.98 ? "; there every element is wrong" : fmt::format("; there {:.0f} % of the elements are wrong", 100 * share);
+    text += share > 0.98 ? "; there every element is wrong"
+                         : fmt::format("; there {:.0f} % of the elements are wrong", 100 * share);
   }
   return text;
 }
@@ -79,7 +81,9 @@ std::string map_of(const TensorComparison& output) {
   if (rows < 1 || columns < 1 || rows > 24 || columns > 48 || output.wrong_cell_count == output.cell_count) return "";
   std::map<std::pair<std::int64_t, std::int64_t>, char> marks;
   for (const ErrorCell& cell : output.wrong_cells) {
-    marks[{cell.row / size, cell.column / size}] = cell.unwritten == cell.known ? 'u' : cell.wrong == cell.known ? '#' : '+';
+    marks[{cell.row / size, cell.column / size}] = cell.unwritten == cell.known ? 'u'
+                                                   : cell.wrong == cell.known   ? '#'
+                                                                                : '+';
   }
   std::string text = fmt::format("  map of {}x{} cells (# all wrong, + some, u unwritten, . right):\n", size, size);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -93,9 +97,7 @@ std::string map_of(const TensorComparison& output) {
   return text;
 }
 
-std::string number_text(double value) {
-  return std::isnan(value) ? "NaN" : fmt::format("{:.6g}", value);
-}
+std::string number_text(double value) { return std::isnan(value) ? "NaN" : fmt::format("{:.6g}", value); }
 
 /// What several outputs together say that none says alone.
 std::string across(const evaluation::Run& run) {
@@ -126,9 +128,10 @@ Part numbers(const Evidence& evidence) {
       FeedbackSection section;
       section.name = fmt::format("numbers of {}", output.name);
       const std::uint64_t written_wrong = output.wrong - std::min(output.wrong, output.unwritten);
-      std::string head = fmt::format("Output {} [{} x {}] at {}: {} of {} compared elements are wrong ({:.3g} %)", output.name,
-                                     output.rows, output.columns, axes_text(run.axes), output.wrong, output.known,
-                                     output.known == 0 ? 0.0 : 100.0 * static_cast<double>(output.wrong) / static_cast<double>(output.known));
+      std::string head = fmt::format(
+          "Output {} [{} x {}] at {}: {} of {} compared elements are wrong ({:.3g} %)", output.name, output.rows,
+          output.columns, axes_text(run.axes), output.wrong, output.known,
+          output.known == 0 ? 0.0 : 100.0 * static_cast<double>(output.wrong) / static_cast<double>(output.known));
       if (output.unwritten > 0) head += fmt::format(", {} of them never written", output.unwritten);
       if (output.nan + output.infinite > 0) head += fmt::format(", {} NaN, {} infinite", output.nan, output.infinite);
       head += '\n';
@@ -140,13 +143,15 @@ Part numbers(const Evidence& evidence) {
       for (const problem::Hypothesis& one : output.hypotheses) {
         if (one.pattern == "unwritten_region" || one.confidence < 0.3 || shown == most) continue;
         if (pattern.empty() && one.confidence >= 0.5) pattern = one.pattern;
-        looks += fmt::format("  looks like {}: {} (explains {:.0f} % of the wrong elements looked at)\n", one.pattern, one.text,
-                             100 * one.confidence);
+        looks += fmt::format("  looks like {}: {} (explains {:.0f} % of the wrong elements looked at)\n", one.pattern,
+                             one.text, 100 * one.confidence);
         ++shown;
       }
       if (looks.empty() && written_wrong > 0)
-        looks = "  No known pattern explains the numbers (not a scale, transposition, permutation, swizzle, missing or repeated "
-                "part): take the first wrong element and follow its index back through store, accumulator and operands.\n";
+        looks =
+            "  No known pattern explains the numbers (not a scale, transposition, permutation, swizzle, missing or "
+            "repeated "
+            "part): take the first wrong element and follow its index back through store, accumulator and operands.\n";
       std::string fix;
       if (!pattern.empty()) fix = problem::remedy_for(pattern);
       if (!across_outputs.empty()) fix = fix.empty() ? across_outputs : fix;

@@ -44,7 +44,8 @@ std::string axes_text(const std::vector<std::pair<std::string, std::int64_t>>& a
 std::string indent(std::string_view text);
 /// "1 finding", "3 findings".
 std::string counted(std::uint64_t count, std::string_view noun);
-/// The line of the candidate that a place belongs to: that of the call in the kernel's body, or the place's own. 0: none.
+/// The line of the candidate that a place belongs to: that of the call in the kernel's body, or the place's own. 0:
+/// none.
 std::uint32_t body_line(const evaluation::Place& place);
 /// "kernel.cu:152 (inside kernel.cu:63)".
 std::string place_text(const evaluation::Place& place);

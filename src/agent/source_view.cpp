@@ -14,9 +14,7 @@ namespace {
 constexpr std::size_t kLongestLine = 160;
 constexpr std::size_t kMostStatementLines = 40;  ///< an asm statement with its operands
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 /// A line of an asm statement that lists registers ("%1, %2, %3, ...") or constraints ("+f"(d[0]), ...) and no more.
 bool is_list(std::string_view line) {

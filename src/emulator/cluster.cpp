@@ -472,13 +472,15 @@ Fault describe_deadlock(Cluster& cluster, bool over_budget) {
             // Some came: the count is wrong, or a participant left early. Who waits elsewhere waits because of that.
             weight = 4;
             advice = fmt::format(
-                "{} of the {} arrivals that the mbarrier at {} was initialised for never come ({} did): give mbarrier.init "
+                "{} of the {} arrivals that the mbarrier at {} was initialised for never come ({} did): give "
+                "mbarrier.init "
                 "the number of arrivals that one phase really gets, or let the missing threads arrive",
                 state.pending, state.expected, describe_address(launch, Space::shared, f.wait_address),
                 state.expected - state.pending);
           } else if (state.live && state.pending > 0) {
             advice = fmt::format(
-                "no arrival came in this phase of the mbarrier at {}: see who should arrive, and whether that thread waits "
+                "no arrival came in this phase of the mbarrier at {}: see who should arrive, and whether that thread "
+                "waits "
                 "itself, left early, or the waiting thread asks for the wrong parity",
                 describe_address(launch, Space::shared, f.wait_address));
           }

@@ -50,10 +50,11 @@ struct Finding {
   std::string message;
   Place place;
   std::string remedy;
-  std::optional<Place> other = {};         ///< the access or instruction on the other side, of a hazard
-  std::string address = {};                ///< "A + 0x40", "shared + 0x400"
-  std::uint64_t occurrences = 1;           ///< how often it happened
-  std::vector<std::string> policies = {};  ///< completion policies under which the hazard check saw it; empty: not by it
+  std::optional<Place> other = {};  ///< the access or instruction on the other side, of a hazard
+  std::string address = {};         ///< "A + 0x40", "shared + 0x400"
+  std::uint64_t occurrences = 1;    ///< how often it happened
+  std::vector<std::string> policies =
+      {};  ///< completion policies under which the hazard check saw it; empty: not by it
 };
 
 struct Stage {

@@ -53,8 +53,9 @@ Json place_json(const Place& place) {
 }
 
 Json finding_json(const Finding& finding) {
-  Json json{{"rule", finding.rule},       {"severity", to_string(finding.severity)}, {"stage", to_string(finding.stage)},
-            {"message", finding.message}, {"place", place_json(finding.place)},      {"remedy", finding.remedy}};
+  Json json{
+      {"rule", finding.rule},       {"severity", to_string(finding.severity)}, {"stage", to_string(finding.stage)},
+      {"message", finding.message}, {"place", place_json(finding.place)},      {"remedy", finding.remedy}};
   if (finding.other) json["other"] = place_json(*finding.other);
   if (!finding.address.empty()) json["address"] = finding.address;
   if (finding.occurrences != 1) json["occurrences"] = finding.occurrences;

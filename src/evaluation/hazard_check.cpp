@@ -57,8 +57,8 @@ bool depends_on_the_rest(const CheckFinding& found) {
 bool worth_checking(const Evaluation& evaluation, const EvaluateOptions& options) {
   if (options.hazards == EvaluateOptions::Hazards::off || options.device != nullptr) return false;
   if (evaluation.stage(StageName::compile).status != Status::passed) return false;
-  const bool ran = std::any_of(evaluation.runs.begin(), evaluation.runs.end(),
-                               [](const Run& run) { return !run.launches.empty(); });
+  const bool ran =
+      std::any_of(evaluation.runs.begin(), evaluation.runs.end(), [](const Run& run) { return !run.launches.empty(); });
   if (!ran) return false;
   for (const Finding& finding : evaluation.findings) {
     // What is not modelled stops the check as well, and an endless loop would take three times as long.

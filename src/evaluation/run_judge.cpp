@@ -96,7 +96,8 @@ std::string unwritten_pattern(const problem::Tensor& tensor) {
   for (const std::uint64_t height : {1, 2, 4, 8, 16}) {
     for (const std::uint64_t width : {1, 2, 4, 8, 16}) {
       if (height * width == 1 || rows < 2 * height || columns < 2 * width || !repeats(height, width)) continue;
-      std::string text = fmt::format("this repeats every {} rows and {} columns; of each such block these are written:", height, width);
+      std::string text = fmt::format(
+          "this repeats every {} rows and {} columns; of each such block these are written:", height, width);
       for (std::uint64_t row = 0; row < height; ++row) {
         std::string list;
         for (std::uint64_t column = 0; column < width; ++column) {
@@ -121,12 +122,14 @@ Finding unwritten_finding(const problem::Tensor& tensor, std::uint64_t count) {
   finding.place.output = tensor.name;
   finding.remedy = problem::remedy_for("unwritten_region");
   if (const auto last = written_rows(tensor); last && *last < rows_of(tensor)) {
-    finding.message += *last == 0 ? "" : fmt::format("; rows 0-{} were written, nothing from row {} on", *last - 1, *last);
+    finding.message +=
+        *last == 0 ? "" : fmt::format("; rows 0-{} were written, nothing from row {} on", *last - 1, *last);
     finding.remedy = "round the grid up so that the last, partial tile is there too: (rows + tile - 1) / tile";
   } else if (const std::string pattern = unwritten_pattern(tensor); !pattern.empty()) {
     finding.message += "; " + pattern;
     finding.remedy =
-        "check the row and column that each lane and register of a tile is stored to: several threads store to the same "
+        "check the row and column that each lane and register of a tile is stored to: several threads store to the "
+        "same "
         "place and none to these";
   }
   return finding;

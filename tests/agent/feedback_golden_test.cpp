@@ -78,10 +78,9 @@ const std::vector<Case>& cases() {
 TEST(GoldenFeedback, AllKindsOfFailuresAreThere) {
   std::set<std::string> names;
   for (const Case& one : cases()) names.insert(one.name);
-  for (const char* name :
-       {"unknown-helper", "ptx-operands", "host-error", "arrival-count", "block-barrier", "proxy-fence",
-        "transaction-bytes", "parity", "swizzle", "coverage", "tail-bounds", "online-rescale", "no-tensor-cores", "slow",
-        "not-modelled", "passed"}) {
+  for (const char* name : {"unknown-helper", "ptx-operands", "host-error", "arrival-count", "block-barrier",
+                           "proxy-fence", "transaction-bytes", "parity", "swizzle", "coverage", "tail-bounds",
+                           "online-rescale", "no-tensor-cores", "slow", "not-modelled", "passed"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

@@ -30,9 +30,8 @@ TEST(FeedbackText, NamesCauseLineAndFixOfAFinding) {
   evaluation.findings.push_back(finding);
   const std::string text = feedback_text(evaluation, "first\nwait(barrier);\nthird\n");
   EXPECT_EQ(text.rfind("Evaluation FAILED:", 0), 0u);
-  for (const char* part :
-       {"sync.deadlock", "kernel.cu:2", "wait(barrier);", "fix: count the bytes again", "execute failed",
-        "Do first: count the bytes again"}) {
+  for (const char* part : {"sync.deadlock", "kernel.cu:2", "wait(barrier);", "fix: count the bytes again",
+                           "execute failed", "Do first: count the bytes again"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find("third"), std::string::npos);
@@ -177,7 +176,8 @@ TEST(FeedbackText, IsTheSameForAnEvaluationThatCameAsJson) {
   finding.severity = Severity::warning;
   finding.stage = StageName::correctness;
   finding.message = "two lines\nof text";
-  finding.place = {"k", "kernel.cu", 2, 5, 17, "wgmma.x", "C", "cudaLaunchKernel", {{"kernel.cu", 1}}, "reads", "warp 1"};
+  finding.place = {"k",     "kernel.cu", 2, 5, 17, "wgmma.x", "C", "cudaLaunchKernel", {{"kernel.cu", 1}},
+                   "reads", "warp 1"};
   finding.other = finding.place;
   finding.address = "C + 4";
   finding.occurrences = 3;
@@ -221,8 +221,8 @@ TEST(FeedbackText, IsTheSameForAnEvaluationThatCameAsJson) {
   ASSERT_TRUE(read) << read.error().message;
   const std::string text = feedback_text(*read, source);
   EXPECT_EQ(text, feedback_text(evaluation, source));
-  for (const char* part : {"transposed", "[1, 2] is NaN", "at M=4 N=8: 3 of 32",
-                           "looks like transposed_tile: transposed", "50.0 %"}) {
+  for (const char* part :
+       {"transposed", "[1, 2] is NaN", "at M=4 N=8: 3 of 32", "looks like transposed_tile: transposed", "50.0 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

@@ -160,7 +160,7 @@ def main() -> None:
             (options.blind / f"{number:02}.txt").write_text(f"FEEDBACK\n\n{texts[case['id']]}\nKERNEL (kernel.cu)\n\n{numbered}\n")
             answers.append(f"{number:02}. {case['id']} (class {case['class']}): {case['fault']}. Fix: {case['fix']}.")
         (options.blind / "answers.md").write_text("\n".join(answers) + "\n")
-    elif not options.print and not options.fixtures and not options.only:
+    if not options.print and not options.fixtures and not options.only:
         write_table([case for case in cases if case["id"] in texts], texts)
 
 

@@ -53,8 +53,8 @@ TEST(EvalCommand, FeedbackIsWhatAModelWouldBeTold) {
   EXPECT_EQ(terse.stdout_text.rfind("Evaluation FAILED:", 0), 0u) << terse.stdout_text;
   EXPECT_NE(terse.stdout_text.find("Do first: "), std::string::npos) << terse.stdout_text;
   EXPECT_NE(terse.stdout_text.find("hazard check"), std::string::npos) << terse.stdout_text;
-  const auto wrong = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=6",
-                           "--feedback", "loud"});
+  const auto wrong = eval(
+      {kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=6", "--feedback", "loud"});
   EXPECT_EQ(wrong.exit_code, 2);
 }
 

@@ -12,11 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "agent/feedback.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "commands.h"
+#include "evaluation/evaluation_reader.h"
 #include "evaluation/evaluation_text.h"
 #include "evaluation/evaluator.h"
 #include "remote_eval.h"
@@ -32,7 +34,8 @@ struct Options {
   std::string backend = "auto";
   std::string completion = "eager";
   std::string tensor_cores = "fast";
-  std::string target = "sm_90a", tolerance = "strict";
+  std::string target = "sm_90a", tolerance = "strict", hazards, feedback;
+  std::size_t feedback_tokens = 0;
   std::optional<unsigned> sample_clusters;
   std::uint64_t seed = 1, budget = 0;
   unsigned seeds = 0, threads = 0;
@@ -71,6 +74,21 @@ class Progress {
   std::jthread ticker_;  // last: it uses the others
 };
 
+/// A model is told of hazards unless an experiment turns that off.
+std::string hazards_of(const Options& options) {
+  if (!options.hazards.empty()) return options.hazards;
+  return options.feedback.empty() ? "off" : std::string(agent::kHazardsOfExperiments);
+}
+
+Result<void> print_feedback(const Options& options, const evaluation::Evaluation& evaluation) {
+  const auto source = read_candidate(options.kernel, options.answer);
+  if (!source) return tl::unexpected<Error>(source.error());
+  const auto level = agent::parse_feedback_level(options.feedback);
+  if (!level) return input_error("--feedback: {}", level.error().message);
+  fmt::print("{}", agent::feedback_text(evaluation, *source, {*level, options.feedback_tokens, {}}));
+  return {};
+}
+
 Result<evaluation::Evaluation> judge(const Options& options) {
   evaluation::EvaluateOptions evaluate;
   using Backend = evaluation::EvaluateOptions::Backend;
@@ -104,6 +122,9 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   if (!target) return tl::unexpected<Error>(target.error());
   evaluate.compile.target = *target;
   evaluate.completion = *completion;
+  const auto hazards = evaluation::parse_hazards(hazards_of(options));
+  if (!hazards) return tl::unexpected<Error>(hazards.error());
+  evaluate.hazards = *hazards;
   evaluate.exact_tensor_cores = options.tensor_cores == "exact";
   evaluate.seed = options.seed;
   evaluate.seeds = options.seeds;
@@ -139,6 +160,7 @@ Result<base::Json> request_of(const Options& options) {
                  {"tolerance", options.tolerance},
                  {"target", options.target},
                  {"full", options.full},
+                 {"hazards", hazards_of(options)},
                  {"budget", options.budget},
                  {"host_seconds", options.host_seconds},
                  {"require", options.require},
@@ -172,6 +194,10 @@ ExitCode judge_remotely(const Options& options) {
   if (!remote) return report_error(remote.error());
   if (options.json) {
     fmt::print("{}\n", remote->evaluation.dump(2));
+  } else if (!options.feedback.empty()) {
+    const auto evaluation = evaluation::evaluation_from_json(remote->evaluation, options.service);
+    if (!evaluation) return report_error(evaluation.error());
+    if (auto printed = print_feedback(options, *evaluation); !printed) return report_error(printed.error());
   } else {
     fmt::print("{}", remote->text);
   }
@@ -221,6 +247,19 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->add_option("--tolerance", options->tolerance,
                    "Rule for results: strict, or reference (the public benchmark's looser one)")
       ->capture_default_str();
+  command
+      ->add_option("--hazards", options->hazards,
+                   "Also run under the hazard checker: off, failed (to explain what failed) or always, and then a "
+                   "hazard alone fails it (default: off; always with --feedback)")
+      ->check(CLI::IsMember({"off", "failed", "always"}));
+  command
+      ->add_option("--feedback", options->feedback,
+                   "Print what a model would be told instead: terse, standard or rich (docs/feedback.md)")
+      ->check(CLI::IsMember({"terse", "standard", "rich"}));
+  command
+      ->add_option("--feedback-tokens", options->feedback_tokens,
+                   "At most as many tokens of it, estimated (default: the level's own)")
+      ->check(CLI::Range(agent::kFewestFeedbackTokens, std::size_t{1'000'000}));
   command->add_option("--seed", options->seed, "Seed of the inputs")->capture_default_str();
   command->add_option("--seeds", options->seeds,
                       "Runs per workload, each with other inputs (default: two if small, else one)");
@@ -262,6 +301,11 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
     }
     if (options->json) {
       fmt::print("{}\n", evaluation::to_json(*evaluation).dump(2));
+    } else if (!options->feedback.empty()) {
+      if (auto printed = print_feedback(*options, *evaluation); !printed) {
+        exit_code = report_error(printed.error());
+        return;
+      }
     } else {
       fmt::print("{}", evaluation::to_text(*evaluation, base::Style(base::use_color(stdout))));
     }

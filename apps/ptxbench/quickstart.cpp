@@ -156,6 +156,7 @@ Result<bool> run(const Options& options) {
   loop.settings["require_target"] = options.require_target;
   evaluation::EvaluateOptions evaluate;
   evaluate.require_target = options.require_target;
+  evaluate.hazards = evaluation::EvaluateOptions::Hazards::always;
   agent::LocalJudge judge(std::move(*evaluator), std::move(evaluate));
   Result<void> saved;
   std::unique_ptr<base::ProgressLine> line;

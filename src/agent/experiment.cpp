@@ -348,6 +348,7 @@ class Conductor {
       ++judging_;
       JudgeOptions how;
       how.cancel = cancel_.get_token();
+      how.feedback = {config_.rules.feedback, config_.rules.feedback_tokens, packs_.at(plan_[live->index].pack)};
       const auto started = Clock::now();
       auto judgement = std::make_shared<Result<Judgement>>(
           parts_.judge->judge(*live->open->candidate(), parts_.problems[plan_[live->index].problem], how));

@@ -55,6 +55,17 @@ void read_rules(TomlReader& top, ExperimentConfig& config) {
       top.fail("context", "is wrong: " + policy.error().message);
     }
   }
+  if (const auto text = top.text("feedback")) {
+    const auto level = parse_feedback_level(*text);
+    if (level) {
+      rules.feedback = *level;
+    } else {
+      top.fail("feedback", "is wrong: " + level.error().message);
+    }
+  }
+  if (const auto tokens = top.integer("feedback_tokens", kFewestFeedbackTokens, 1'000'000)) {
+    rules.feedback_tokens = static_cast<std::size_t>(*tokens);
+  }
   rules.target_speedup = top.number("target_speedup", 1e-6, 1e6);
   if (rules.target_speedup) rules.stop = StopWhen::target;
   if (const auto text = top.text("stop")) {
@@ -186,6 +197,7 @@ Result<ExperimentConfig> parse_experiment(std::string_view text, const std::stri
   read_limits(top, config);
   read_budget(top, config);
   read_evaluation(top, config);
+  if (!config.evaluation.contains("hazards")) config.evaluation["hazards"] = kHazardsOfExperiments;
   check_names(top, "models_used", config.models, "model, from [models.NAME] here or from a models file");
   check_names(top, "packs", config.packs, "knowledge pack; \"none\" is one");
   const double all = static_cast<double>(config.models.size()) * static_cast<double>(config.problems.size()) *

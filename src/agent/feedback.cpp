@@ -2,50 +2,180 @@
 
 #include <algorithm>
 
+#include "agent/feedback_parts.h"
 #include "base/text.h"
+#include "knowledge/tokens.h"
 
 namespace ptxbench::agent {
 namespace {
 
-using evaluation::Finding;
+using evaluation::Evaluation;
 using evaluation::StageName;
 using evaluation::Status;
+using parts::Part;
 
-std::string quote(std::string_view source, std::uint32_t line) {
-  const auto lines = base::split_lines(source);
-  if (line == 0 || line > lines.size()) return {};
-  return fmt::format("    {:>4} | {}\n", line, base::shorten_middle(base::trim(lines[line - 1]), 160));
-}
+/// Kept free for the line that says what was left out.
+constexpr std::size_t kTokensOfTheRest = 64;
+constexpr std::size_t kMostNamesLeftOut = 3;
 
-std::string indent(std::string_view text) {
-  std::string out;
-  for (std::string_view line : base::split_lines(text)) out += fmt::format("  {}\n", line);
-  return out;
-}
-
-void add_finding(std::string& text, const Finding& finding, std::string_view source) {
-  text += fmt::format("- [{}] {}", evaluation::to_string(finding.severity), finding.rule);
-  if (!finding.place.file.empty() && finding.place.line != 0) {
-    text += fmt::format(" at {}:{}", finding.place.file, finding.place.line);
+std::string stages_text(const Evaluation& evaluation) {
+  // Neighbours that ended alike share a word.
+  std::string text = "Stages:";
+  for (std::size_t s = 0; s < evaluation::kStageCount; ++s) {
+    const auto name = static_cast<StageName>(s);
+    const auto& stage = evaluation.stage(name);
+    text += fmt::format("{} {}", s == 0 ? "" : ",", evaluation::to_string(name));
+    const bool tells = !stage.reason.empty() && (stage.status == Status::failed || stage.status == Status::unknown);
+    const bool shared = s + 1 < evaluation::kStageCount && !tells && evaluation.stages[s + 1].status == stage.status;
+    if (shared) continue;
+    text += fmt::format(" {}", evaluation::to_string(stage.status));
+    if (tells) text += fmt::format(" ({})", parts::first_line(stage.reason, 60));
   }
-  if (!finding.place.kernel.empty()) text += fmt::format(" in kernel {}", finding.place.kernel);
-  text += ":\n" + indent(finding.message);
-  if (finding.place.file == "kernel.cu") text += quote(source, finding.place.line);
-  if (!finding.place.instruction.empty()) text += fmt::format("  PTX: {}\n", finding.place.instruction);
-  if (!finding.remedy.empty()) text += fmt::format("  fix: {}\n", finding.remedy);
+  if (evaluation.hazards.status != Status::skipped)
+    text += fmt::format(", hazard check {}", evaluation.hazards.status == Status::passed   ? "clean"
+                                             : evaluation.hazards.status == Status::failed ? "found hazards"
+                                                                                           : "unknown");
+  return text + '\n';
 }
 
-void add_compiler(std::string& text, const candidate::CompileReport& report, std::size_t limit) {
-  if (!report.succeeded()) {
-    text += "Compiler output:\n```\n" + base::shorten_middle(report.log, limit) + "\n```\n";
-    return;
+FeedbackSection headline(const Evaluation& evaluation, const std::string& first) {
+  FeedbackSection section;
+  section.name = "headline";
+  if (evaluation.passed()) {
+    section.text = "Evaluation results: PASSED";
+    if (evaluation.sampled)
+      section.text +=
+          fmt::format(" (on a sample: {:.3g} % of the output elements were checked)", 100 * evaluation.coverage);
+  } else {
+    section.text = evaluation.verdict == Status::unknown ? "Evaluation results: UNKNOWN, nothing was found to be wrong;"
+                                                         : "Evaluation FAILED:";
+    if (!evaluation.summary.empty()) section.text += ' ' + parts::first_line(evaluation.summary, 120);
   }
-  for (const auto& kernel : report.kernels) {
-    text += fmt::format("Compiled kernel {}: {} registers, {} bytes spilled, {} bytes of static shared memory\n",
-                        kernel.demangled.empty() ? kernel.name : kernel.demangled, kernel.registers,
-                        kernel.spill_store_bytes + kernel.spill_load_bytes, kernel.static_shared_bytes);
+  section.text += '\n';
+  if (!first.empty()) {
+    const std::string sentence = parts::first_line(first, 330);
+    section.text += fmt::format("{}: {}{}\n", evaluation.passed() ? "Next" : "Do first", sentence,
+                                sentence.ends_with('?') ? "" : ".");
   }
+  section.brief = section.text;
+  section.text += stages_text(evaluation);
+  return section;
 }
+
+}  // namespace
+
+std::string_view to_string(FeedbackLevel level) {
+  switch (level) {
+    case FeedbackLevel::terse:
+      return "terse";
+    case FeedbackLevel::standard:
+      return "standard";
+    case FeedbackLevel::rich:
+      return "rich";
+  }
+  return "";
+}
+
+Result<FeedbackLevel> parse_feedback_level(std::string_view text) {
+  for (const FeedbackLevel level : {FeedbackLevel::terse, FeedbackLevel::standard, FeedbackLevel::rich}) {
+    if (text == to_string(level)) return level;
+  }
+  return input_error("'{}' is no level of feedback: terse, standard or rich", text);
+}
+
+std::size_t default_tokens(FeedbackLevel level) {
+  switch (level) {
+    case FeedbackLevel::terse:
+      return 350;
+    case FeedbackLevel::standard:
+      return 1500;
+    case FeedbackLevel::rich:
+      return 6000;
+  }
+  return 1500;
+}
+
+std::vector<FeedbackSection> feedback_sections(const Evaluation& evaluation, std::string_view source,
+                                               const FeedbackOptions& options) {
+  const SourceView view(source);
+  const parts::Evidence evidence{evaluation, view, options.level, options.knowledge};
+  std::vector<Part> all;
+  // A source that does not compile has no other faults that anybody could know of.
+  if (!evaluation.compile.succeeded()) {
+    all.push_back(parts::compile_errors(evidence));
+  } else {
+    all.push_back(parts::causes(evidence));
+    all.push_back(parts::numbers(evidence));
+    all.push_back(parts::unknowns(evidence));
+    all.push_back(parts::instructions(evidence));
+    all.push_back(parts::speed(evidence));
+    all.push_back(parts::notes(evidence));
+  }
+  std::string first;
+  for (const Part& part : all) {
+    if (first.empty()) first = part.first;
+  }
+  std::vector<FeedbackSection> sections = {headline(evaluation, first)};
+  for (Part& part : all) {
+    for (FeedbackSection& section : part.sections) sections.push_back(std::move(section));
+  }
+  return sections;
+}
+
+std::string compose(const std::vector<FeedbackSection>& sections, std::size_t tokens) {
+  std::string text;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const auto fits = [&](const std::string& part, bool is_whole) {
+      // What is said of the rest needs no room if there is no rest.
+      const std::size_t reserve = is_whole && i + 1 == sections.size() ? 0 : kTokensOfTheRest;
+      return !part.empty() && used + knowledge::estimate_tokens(part) + 1 + reserve <= tokens;
+    };
+    const std::string gap = i == 0 ? "" : "\n";
+    std::string part = gap + sections[i].text;
+    bool whole = true;
+    if (!fits(part, true)) {
+      whole = false;
+      part = sections[i].brief.empty() ? "" : gap + sections[i].brief;
+      if (i > 0 && !fits(part, false)) part.clear();
+    }
+    used += knowledge::estimate_tokens(part) + 1;
+    text += part;
+    if (whole || i == 0) continue;
+    const std::size_t from = part.empty() ? i : i + 1;
+    std::string names = part.empty() ? "" : fmt::format("details of {}", sections[i].name);
+    for (std::size_t left = from; left < std::min(sections.size(), from + kMostNamesLeftOut); ++left)
+      names += (names.empty() ? "" : ", ") + sections[left].name;
+    if (sections.size() > from + kMostNamesLeftOut)
+      names += fmt::format(" and {} more", sections.size() - from - kMostNamesLeftOut);
+    text += fmt::format("\n(left out, less causal: {})\n", names);
+    break;
+  }
+  return text;
+}
+
+std::string feedback_text(const Evaluation& evaluation, std::string_view source, const FeedbackOptions& options) {
+  const std::size_t tokens = options.tokens != 0 ? options.tokens : default_tokens(options.level);
+  return compose(feedback_sections(evaluation, source, options), std::max(tokens, kFewestFeedbackTokens));
+}
+
+std::string no_code_feedback(const candidate::Extraction& extraction) {
+  std::string text = fmt::format("Evaluation FAILED: no candidate in the answer ({})\n",
+                                 extraction.reason ? candidate::to_string(*extraction.reason) : "no_code");
+  using Reason = candidate::NoCodeReason;
+  std::string first = "answer with one fenced block marked cpp that holds the whole file";
+  if (extraction.reason == Reason::no_export)
+    first = "export the host function with TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run), in the same block as the kernel";
+  if (extraction.reason == Reason::no_kernel)
+    first = "put the __global__ function into the same block as the export: one block is one complete file";
+  if (extraction.reason == Reason::only_reasoning)
+    first = "end the reasoning and give the file after it: what is inside of it does not count";
+  if (extraction.unclosed)
+    first += "; the last block is not closed, so the answer may have been cut off: make it shorter";
+  return text + fmt::format("Do first: {}.\nFound: {}\n", first, extraction.message);
+}
+
+namespace parts {
 
 std::string axes_text(const std::vector<std::pair<std::string, std::int64_t>>& axes) {
   std::string text;
@@ -53,69 +183,66 @@ std::string axes_text(const std::vector<std::pair<std::string, std::int64_t>>& a
   return text;
 }
 
-void add_numbers(std::string& text, const evaluation::Run& run) {
-  text += fmt::format("[{}] {}", axes_text(run.axes),
-                      run.correctness == Status::passed ? "numbers are right" : "numbers are wrong");
-  if (!run.reason.empty()) text += ": " + run.reason;
-  text += '\n';
-  for (const auto& output : run.outputs) {
-    const std::string description = problem::describe(output);
-    if (!description.empty()) text += indent(description);
-  }
+std::string indent(std::string_view text) {
+  std::string out;
+  for (const std::string_view line : base::split_lines(text)) out += fmt::format("  {}\n", line);
+  return out;
 }
 
-}  // namespace
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
-std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_view source,
-                          const FeedbackOptions& options) {
-  std::string text = evaluation.passed() ? "Evaluation results: PASSED\n" : "Evaluation FAILED:\n";
-  text += evaluation.summary + "\n\n";
-  for (std::size_t s = 0; s < evaluation::kStageCount; ++s) {
-    const auto name = static_cast<StageName>(s);
-    const auto& stage = evaluation.stage(name);
-    text += fmt::format("{}: {}{}{}\n", evaluation::to_string(name), evaluation::to_string(stage.status),
-                        stage.reason.empty() ? "" : " - ", stage.reason);
+std::uint32_t body_line(const evaluation::Place& place) {
+  // The outermost call in the candidate's own file; a header's line says nothing.
+  for (auto call = place.called_from.rbegin(); call != place.called_from.rend(); ++call) {
+    if (call->first == "kernel.cu") return call->second;
   }
-  text += '\n';
-  add_compiler(text, evaluation.compile, options.max_compiler_bytes);
-  if (!evaluation.findings.empty()) {
-    text += "\nFindings:\n";
-    // What decides comes first; within a severity the order of the evaluation stays.
-    std::vector<const Finding*> order;
-    for (const Finding& finding : evaluation.findings) order.push_back(&finding);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Finding* a, const Finding* b) { return a->severity < b->severity; });
-    for (std::size_t f = 0; f < order.size() && f < options.max_findings; ++f) add_finding(text, *order[f], source);
-    if (order.size() > options.max_findings)
-      text += fmt::format("- and {} more\n", order.size() - options.max_findings);
+  return place.file == "kernel.cu" ? place.line : 0;
+}
+
+std::string place_text(const evaluation::Place& place) {
+  const std::uint32_t body = body_line(place);
+  std::string text = body != 0                                ? fmt::format("kernel.cu:{}", body)
+                     : !place.file.empty() && place.line != 0 ? fmt::format("{}:{}", place.file, place.line)
+                                                              : "";
+  // From the outside in, so that a reader can follow the calls.
+  std::string inner;
+  for (std::size_t i = place.called_from.size(); i-- > 0;) {
+    const auto& [file, line] = place.called_from[i];
+    if (file == "kernel.cu" && line != body) inner += fmt::format("{}{}", inner.empty() ? "" : " > ", line);
   }
-  for (const auto& run : evaluation.runs) {
-    if (run.execute != Status::passed) continue;
-    text += '\n';
-    add_numbers(text, run);
-  }
-  if (!evaluation.performance.empty()) text += '\n';
-  for (const auto& one : evaluation.performance) {
-    text += fmt::format("[{}] time: {}\n", axes_text(one.axes), evaluation::describe(one));
-  }
-  if (evaluation.instructions) {
-    const auto& evidence = *evaluation.instructions;
-    text += '\n';
-    if (evidence.mac_share) {
-      text +=
-          fmt::format("Tensor cores (wgmma) did {:.1f} % of the problem's multiply-adds", 100 * *evidence.mac_share);
-      if (evidence.legacy_mma_share) text += fmt::format(", mma.sync {:.1f} %", 100 * *evidence.legacy_mma_share);
-      text +=
-          fmt::format("; at least {:.0f} % by wgmma counts as a target kernel.\n", 100 * evidence.mac_share_threshold);
-    }
-    if (!evidence.tma_executed) text += "No TMA tensor copy was executed.\n";
-  }
+  if (place.file == "kernel.cu" && place.line != body && place.line != 0)
+    inner += fmt::format("{}{}", inner.empty() ? "" : " > ", place.line);
+  if (!inner.empty()) text += fmt::format(" > {}", inner);
   return text;
 }
 
-std::string no_code_feedback(const candidate::Extraction& extraction) {
-  return fmt::format("Evaluation FAILED:\nno candidate in the answer ({}): {}\n",
-                     extraction.reason ? candidate::to_string(*extraction.reason) : "no_code", extraction.message);
+std::string short_instruction(std::string_view instruction) {
+  std::string text(base::trim(instruction));
+  // Register lists of matrix fragments: the first, the last, and how many.
+  for (std::size_t open = text.find('{'); open != std::string::npos; open = text.find('{', open + 1)) {
+    const auto close = text.find('}', open);
+    if (close == std::string::npos) break;
+    const auto items = base::split(std::string_view(text).substr(open + 1, close - open - 1), ',');
+    if (items.size() <= 5) continue;
+    text.replace(
+        open, close - open + 1,
+        fmt::format("{{{}, ... {}: {} registers}}", base::trim(items.front()), base::trim(items.back()), items.size()));
+  }
+  return text.size() > 300 ? text.substr(0, 296) + " ..." : text;
 }
 
+std::string first_line(std::string_view text, std::size_t most) {
+  std::string line(base::trim(text.substr(0, text.find('\n'))));
+  while (!line.empty() && (line.back() == '.' || line.back() == ':')) line.pop_back();
+  if (line.size() <= most) return line;
+  std::size_t end = most;
+  while (end > most / 2 && line[end] != ' ') --end;
+  // Never inside a character of several bytes.
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
+  return line.substr(0, end) + " ...";
+}
+
+}  // namespace parts
 }  // namespace ptxbench::agent

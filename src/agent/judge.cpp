@@ -1,6 +1,5 @@
 #include "agent/judge.h"
 
-#include "agent/feedback.h"
 #include "evaluation/evaluation_reader.h"
 
 namespace ptxbench::agent {
@@ -31,7 +30,7 @@ Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<p
   if (options.cancel.stop_requested()) return infrastructure_error("cancelled");
   Judgement judgement;
   judgement.event = event_of(*evaluation);
-  judgement.feedback = feedback_text(*evaluation, source);
+  judgement.feedback = feedback_text(*evaluation, source, options.feedback);
   judgement.evaluation = evaluation::to_json(*evaluation);
   judgement.details = std::make_shared<const evaluation::Evaluation>(std::move(*evaluation));
   return judgement;
@@ -45,12 +44,13 @@ Json LocalJudge::describe() const {
                                                             : "emulator and gpu"}};
 }
 
-Result<Judgement> judgement_of(Json evaluation, std::string_view source, std::string_view what) {
+Result<Judgement> judgement_of(Json evaluation, std::string_view source, std::string_view what,
+                               const FeedbackOptions& feedback) {
   auto read = evaluation::evaluation_from_json(evaluation, what);
   if (!read) return infrastructure_error("{}", read.error().message);
   Judgement judgement;
   judgement.event = event_of(*read);
-  judgement.feedback = feedback_text(*read, source);
+  judgement.feedback = feedback_text(*read, source, feedback);
   judgement.evaluation = std::move(evaluation);
   judgement.details = std::make_shared<const evaluation::Evaluation>(std::move(*read));
   return judgement;
@@ -94,7 +94,7 @@ Result<Judgement> ServiceJudge::judge(std::string_view source, const std::vector
   if (evaluations == nullptr || !evaluations->is_array() || evaluations->size() != 1) {
     return infrastructure_error("{}: the task ended without an evaluation", url_);
   }
-  return judgement_of(evaluations->at(0), source, url_);
+  return judgement_of(evaluations->at(0), source, url_, options.feedback);
 }
 
 Json ServiceJudge::describe() const {

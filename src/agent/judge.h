@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/feedback.h"
 #include "evaluation/evaluator.h"
 #include "problem/dataset.h"
 #include "service/client.h"
@@ -23,6 +24,7 @@ struct Judgement {
 
 struct JudgeOptions {
   std::stop_token cancel;
+  FeedbackOptions feedback;
   /// Told what is going on, now and then.
   std::function<void(std::string_view)> progress;
 };
@@ -78,6 +80,7 @@ class ServiceJudge : public Judge {
 };
 
 /// What a model is told of an evaluation, wherever it was made.
-Result<Judgement> judgement_of(base::Json evaluation, std::string_view source, std::string_view what);
+Result<Judgement> judgement_of(base::Json evaluation, std::string_view source, std::string_view what,
+                               const FeedbackOptions& feedback);
 
 }  // namespace ptxbench::agent

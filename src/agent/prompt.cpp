@@ -41,9 +41,11 @@ How an answer is judged
 - compile: nvcc 13.0 for {}; registers, spills and ptxas advisories are reported back.
 - execute: every instruction runs on an emulated GPU that knows TMA, mbarrier{} and clusters; memory errors, deadlocks and
   misuse of barriers are reported with the line.
+- hazards: races, missing fences and waits, wrong phases and byte counts, even where the numbers are right by chance.
 - correctness: against a truth in higher precision, with limits on blocks, rows and elements.
 - instructions: how much of the problem's multiply-adds the tensor cores did ({}), and what TMA moved.
-You get the findings of each turn and may hand in a better version.
+After each turn you are told what to do first, then the causes with their lines, then numbers, instructions and speed, and may hand in a better
+version. "kernel.cu:219 > 141" is line 219 of the kernel and line 141 inside the function that it calls.
 )",
       chip, target, blackwell ? "" : ", wgmma", product);
   if (!knowledge.empty()) {

@@ -33,6 +33,8 @@ Json config_json(const ExperimentConfig& config) {
           {"target_speedup", optional_number(config.rules.target_speedup)},
           {"stop", to_string(config.rules.stop)},
           {"context", to_string(config.rules.context)},
+          {"feedback", to_string(config.rules.feedback)},
+          {"feedback_tokens", config.rules.feedback_tokens},
           {"repeated_answers", config.rules.repeated_answers},
           {"tell_shape", config.tell_shape},
           {"replicas", config.replicas},

@@ -185,6 +185,8 @@ Trajectory start_of(const models::Model& model, const Judge& judge, const std::v
   trajectory.settings = {{"turns", rules.max_turns},
                          {"target", "sm_90a"},
                          {"context", to_string(rules.context)},
+                         {"feedback", to_string(rules.feedback)},
+                         {"feedback_tokens", rules.feedback_tokens},
                          {"stop", to_string(rules.stop)},
                          {"target_speedup", rules.target_speedup ? Json(*rules.target_speedup) : Json(nullptr)},
                          {"tell_shape", options.tell_shape},
@@ -235,6 +237,7 @@ Result<Trajectory> run_turns(models::Model& model, Judge& judge, const std::vect
     } else {
       JudgeOptions how;
       how.cancel = options.cancel;
+      how.feedback = {options.rules.feedback, options.rules.feedback_tokens, options.knowledge};
       how.progress = [&](std::string_view state) { tell(turn, state); };
       const auto started = Clock::now();
       auto judgement = judge.judge(*open->candidate(), workloads, how);

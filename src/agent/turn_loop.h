@@ -26,6 +26,8 @@ Result<StopWhen> parse_stop_when(std::string_view text);
 struct LoopRules {
   unsigned max_turns = 8;
   ContextPolicy context = ContextPolicy::full;
+  FeedbackLevel feedback = FeedbackLevel::standard;
+  std::size_t feedback_tokens = 0;  ///< 0: the level's own
   StopWhen stop = StopWhen::passed;
   std::optional<double> target_speedup;
   unsigned repeated_answers = 0;  ///< this many equal candidates in a row end it; 0: never

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <regex>
+#include <set>
 
 #include "base/text.h"
+#include "ptx/parser.h"
 
 namespace ptxbench::candidate {
 namespace {
@@ -305,12 +308,53 @@ std::optional<PtxLineMap::Place> PtxLineMap::find(int ptx_line) const {
   place.inlined_from = location.inlined_from;
   for (std::size_t i = 0; i < place.inlined_from.size(); ++i)
     place.inlined_from[i].file = name(location.inlined_files[i]);
-  place.text = base::shorten_middle(lines_[index], 300);
+  place.text = base::shorten_middle(lines_[index], 4000);
   return place;
 }
 
 void parse_compiler_output(std::string_view output, std::string_view ptx, CompileReport& report) {
   Parser(ptx, report).run(output);
+}
+
+void explain_ptx_errors(std::string_view ptx, CompileReport& report) {
+  constexpr std::size_t kMostExplained = 8, kMostBytes = std::size_t{16} << 20;
+  if (ptx.size() > kMostBytes) return;
+  std::set<int> wrong;
+  for (const CompilerMessage& message : report.messages) {
+    if (message.tool == "ptxas" && message.level == MessageLevel::error && message.ptx_line > 0)
+      wrong.insert(message.ptx_line);
+  }
+  const auto lines = base::split_lines(ptx);
+  std::set<std::string> explained;
+  std::map<int, std::string> hints;
+  for (const int line : wrong) {
+    if (hints.size() == kMostExplained || static_cast<std::size_t>(line) > lines.size()) break;
+    // Unrolled and instantiated copies of one statement need one explanation, which all of them share.
+    const auto opcode = [&](int number) {
+      const std::string_view text = base::trim(lines[static_cast<std::size_t>(number) - 1]);
+      return std::string(text.substr(0, text.find_first_of(" \t")));
+    };
+    if (!explained.insert(opcode(line)).second) continue;
+    // The parser stops at the first error: all lines but this one that are wrong are left out.
+    std::string text;
+    text.reserve(ptx.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const int number = static_cast<int>(i) + 1;
+      if (number == line || !wrong.contains(number)) text += lines[i];
+      text += '\n';
+    }
+    const auto module = ptx::parse_module(text, "ptx");
+    if (module) continue;
+    const std::string& error = module.error().message;
+    const std::string place = fmt::format("ptx:{}:", line);
+    if (!error.starts_with(place)) continue;
+    const auto colon = error.find(": ", place.size());
+    if (colon != std::string::npos) hints[line] = error.substr(colon + 2);
+  }
+  for (CompilerMessage& message : report.messages) {
+    if (const auto hint = hints.find(message.ptx_line); hint != hints.end() && message.tool == "ptxas")
+      message.hint = hint->second;
+  }
 }
 
 void parse_linker_output(std::string_view output, CompileReport& report) {

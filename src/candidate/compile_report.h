@@ -35,6 +35,7 @@ struct CompilerMessage {
   std::string excerpt;   ///< the PTX or source line meant, when known
   std::string function;  ///< mangled name, when the message names one
   std::string text;      ///< without position and code
+  std::string hint;      ///< of an error of ptxas: what this project's own PTX parser says about that line
 };
 
 /// What ptxas says about one kernel or non-inlined device function.
@@ -105,6 +106,8 @@ class PtxLineMap {
 
 /// Reads the combined output of nvcc and its tools. `ptx` may be empty; it gives ptxas's messages their source lines.
 void parse_compiler_output(std::string_view output, std::string_view ptx, CompileReport& report);
+/// Gives ptxas's errors the hint of this project's own PTX parser, which names what was expected at the line.
+void explain_ptx_errors(std::string_view ptx, CompileReport& report);
 /// Reads the linker's output.
 void parse_linker_output(std::string_view output, CompileReport& report);
 

@@ -58,7 +58,8 @@ Json to_json(const CompileReport& report) {
                         {"ptx_line", message.ptx_line},
                         {"excerpt", message.excerpt},
                         {"function", message.function},
-                        {"text", message.text}});
+                        {"text", message.text},
+                        {"hint", message.hint}});
   }
   return Json{{"schema", "ptxbench.compile/1"},
               {"status", to_string(report.status)},
@@ -117,6 +118,7 @@ Result<CompileReport> compile_report_from_json(const Json& json, std::string_vie
       message.excerpt = entry.value("excerpt", std::string());
       message.function = entry.value("function", std::string());
       message.text = entry.value("text", std::string());
+      message.hint = entry.value("hint", std::string());
       report.messages.push_back(std::move(message));
     }
     report.log = json.value("log", std::string());

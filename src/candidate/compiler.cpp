@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 /// Part of every artifact id: raise it when what is stored, or how it is made, changes.
-constexpr std::string_view kFormat = "ptxbench-artifact-3";
+constexpr std::string_view kFormat = "ptxbench-artifact-4";
 constexpr std::size_t kMaxLogBytes = 256 << 10;
 constexpr std::uint64_t kMaxOutputFile = std::uint64_t{512} << 20;
 
@@ -282,6 +282,7 @@ Result<CompileReport> Compiler::run(const fs::path& work, std::string_view sourc
   const auto ptx = base::read_file(work / "kernel.ptx");
   parse_compiler_output(report.log, ptx ? std::string_view(*ptx) : std::string_view(), report);
   if (!compiled->ok()) {
+    if (ptx) explain_ptx_errors(*ptx, report);
     report.status = compiled->timed_out        ? CompileStatus::timed_out
                     : out_of_memory(*compiled) ? CompileStatus::out_of_memory
                                                : CompileStatus::failed;

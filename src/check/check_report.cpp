@@ -19,7 +19,12 @@ std::string lanes_text(uint32_t lanes) {
   const int first = std::countr_zero(lanes);
   const int count = std::countr_one(lanes >> first);
   if (std::popcount(lanes) == count) return fmt::format(" lanes {}-{}", first, first + count - 1);
-  return fmt::format(" lanes {:#010x}", lanes);
+  if (std::popcount(lanes) > 8) return fmt::format(" lanes {:#010x}", lanes);
+  std::string text;
+  for (int lane = 0; lane < 32; ++lane) {
+    if ((lanes >> lane & 1) != 0) text += fmt::format("{}{}", text.empty() ? "" : ",", lane);
+  }
+  return " lanes " + text;
 }
 
 base::Json location_json(const Location& location) {

@@ -468,11 +468,21 @@ Fault describe_deadlock(Cluster& cluster, bool over_budget) {
                 "{} bytes were expected beyond what the copies bring: make expect_tx the sum of the boxes "
                 "that complete on this barrier, or issue the missing copy",
                 state.transactions);
+          } else if (state.live && state.pending > 0 && state.pending < state.expected) {
+            // Some came: the count is wrong, or a participant left early. Who waits elsewhere waits because of that.
+            weight = 4;
+            advice = fmt::format(
+                "{} of the {} arrivals that the mbarrier at {} was initialised for never come ({} did): give "
+                "mbarrier.init "
+                "the number of arrivals that one phase really gets, or let the missing threads arrive",
+                state.pending, state.expected, describe_address(launch, Space::shared, f.wait_address),
+                state.expected - state.pending);
           } else if (state.live && state.pending > 0) {
             advice = fmt::format(
-                "{} of the arrivals this barrier was initialised for never come: compare the count given to "
-                "mbarrier.init with the threads that arrive",
-                state.pending);
+                "no arrival came in this phase of the mbarrier at {}: see who should arrive, and whether that thread "
+                "waits "
+                "itself, left early, or the waiting thread asks for the wrong parity",
+                describe_address(launch, Space::shared, f.wait_address));
           }
         }
       }

@@ -260,9 +260,22 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   if (!tensors) return tl::unexpected<Error>(tensors.error());
 
   std::uint64_t launch_number = 0;
+  std::mutex launches_mutex;
+  LaunchSummary shape;  // by the launch that runs: there is one at a time
   const auto adjust = [&](emulator::LaunchRequest& request) {
     const std::uint64_t number = launch_number++;
     const auto attributes = gpu.attributes(request.function);
+    {
+      const std::lock_guard lock(launches_mutex);
+      shape = {};
+      std::copy_n(request.grid, 3, shape.grid.begin());
+      std::copy_n(request.block, 3, shape.block.begin());
+      for (std::size_t d = 0; d < 3; ++d) {
+        const std::uint32_t own = attributes ? attributes->required_cluster[d] : 0;
+        shape.cluster[d] = request.cluster[d] != 0 ? request.cluster[d] : std::max(1U, own);
+      }
+      shape.dynamic_shared_bytes = request.dynamic_shared_bytes;
+    }
     if (!options.sample_clusters || (options.sample_launch && *options.sample_launch != number) || !attributes) return;
     std::uint32_t clusters[3];
     for (int d = 0; d < 3; ++d) {
@@ -287,15 +300,18 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
   backend.allow_ptx(std::move(*own_code));
 
   cuda_shim::ShimOptions shim_options;
-  std::mutex launches_mutex;
   shim_options.on_launch = [&](const emulator::LaunchReport& report) {
     const std::lock_guard lock(launches_mutex);
     observation.census.add(report);
     observation.kernel_seconds += report.seconds;
     constexpr std::size_t kMaxLaunches = 256;
     if (observation.launches.size() < kMaxLaunches) {
-      observation.launches.push_back(
-          {report.kernel, report.clusters_run, report.clusters_total, report.warp_instructions, report.seconds});
+      LaunchSummary& launch = observation.launches.emplace_back();
+      launch = {report.kernel, report.clusters_run, report.clusters_total, report.warp_instructions, report.seconds};
+      launch.grid = shape.grid;
+      launch.block = shape.block;
+      launch.cluster = shape.cluster;
+      launch.dynamic_shared_bytes = shape.dynamic_shared_bytes;
     }
     if (options.on_launch) options.on_launch(report.kernel);
     if (options.on_report) options.on_report(report);

@@ -37,6 +37,10 @@ struct Place {
   std::string instruction;  ///< the PTX instruction's text
   std::string output;       ///< the output tensor that wrong numbers are in
   std::string host_call;    ///< of a launch: "cudaLaunchKernel (<<<>>>)"
+  /// Calls that were inlined, innermost first: the last one stands in the kernel's body.
+  std::vector<std::pair<std::string, std::uint32_t>> called_from = {};
+  std::string access = {};  ///< what happened there: "wgmma reads"
+  std::string thread = {};  ///< who did it: "cluster 0 CTA rank 1 warp 4 lane 0"
 };
 
 struct Finding {
@@ -46,6 +50,11 @@ struct Finding {
   std::string message;
   Place place;
   std::string remedy;
+  std::optional<Place> other = {};  ///< the access or instruction on the other side, of a hazard
+  std::string address = {};         ///< "A + 0x40", "shared + 0x400"
+  std::uint64_t occurrences = 1;    ///< how often it happened
+  std::vector<std::string> policies =
+      {};  ///< completion policies under which the hazard check saw it; empty: not by it
 };
 
 struct Stage {
@@ -60,6 +69,8 @@ struct LaunchSummary {
   std::uint64_t clusters_run = 0, clusters_total = 0;
   std::uint64_t warp_instructions = 0;
   double seconds = 0;
+  std::array<std::uint32_t, 3> grid = {}, block = {}, cluster = {};  ///< zeros: not known
+  std::uint32_t dynamic_shared_bytes = 0;
 };
 
 /// One call of the candidate: a workload with one set of inputs.
@@ -121,6 +132,14 @@ struct Fidelity {
   std::vector<std::string> unsupported;  ///< what stopped the run because it is not modelled
 };
 
+/// The hazard check of the candidate (docs/hazards.md), where one was asked for. What it found is among the findings.
+struct HazardCheck {
+  Status status = Status::skipped;    ///< passed: nothing found and everything looked at
+  std::string reason;                 ///< why it is unknown, or was skipped
+  std::vector<std::string> policies;  ///< completion policies that ran
+  double seconds = 0;
+};
+
 struct Timings {
   double compile = 0, inputs = 0, truth = 0, execute = 0, kernels = 0, compare = 0, total = 0;  ///< seconds
   std::uint64_t peak_memory_bytes = 0;  ///< of this process so far
@@ -161,6 +180,7 @@ struct Evaluation {
   std::optional<InstructionEvidence> instructions;  ///< of the first run that executed
   std::vector<Performance> performance;             ///< per workload; empty without a GPU
   std::vector<SanitizerRun> sanitizer;              ///< on request; empty without a GPU
+  HazardCheck hazards;
   Fidelity fidelity;
   Timings timings;
 

@@ -39,15 +39,28 @@ void make_valid(Json& json) {
 }
 
 Json place_json(const Place& place) {
-  return Json{{"kernel", place.kernel}, {"file", place.file},          {"line", place.line},
-              {"column", place.column}, {"ptx_line", place.ptx_line},  {"instruction", place.instruction},
-              {"output", place.output}, {"host_call", place.host_call}};
+  Json json{{"kernel", place.kernel}, {"file", place.file},          {"line", place.line},
+            {"column", place.column}, {"ptx_line", place.ptx_line},  {"instruction", place.instruction},
+            {"output", place.output}, {"host_call", place.host_call}};
+  if (!place.called_from.empty()) {
+    Json stack = Json::array();
+    for (const auto& [file, line] : place.called_from) stack.push_back({{"file", file}, {"line", line}});
+    json["stack"] = std::move(stack);
+  }
+  if (!place.access.empty()) json["what"] = place.access;
+  if (!place.thread.empty()) json["thread"] = place.thread;
+  return json;
 }
 
 Json finding_json(const Finding& finding) {
-  return Json{
+  Json json{
       {"rule", finding.rule},       {"severity", to_string(finding.severity)}, {"stage", to_string(finding.stage)},
       {"message", finding.message}, {"place", place_json(finding.place)},      {"remedy", finding.remedy}};
+  if (finding.other) json["other"] = place_json(*finding.other);
+  if (!finding.address.empty()) json["address"] = finding.address;
+  if (finding.occurrences != 1) json["occurrences"] = finding.occurrences;
+  if (!finding.policies.empty()) json["policies"] = finding.policies;
+  return json;
 }
 
 Json run_json(const Run& run) {
@@ -59,6 +72,10 @@ Json run_json(const Run& run) {
                         {"clusters_run", launch.clusters_run},
                         {"clusters_total", launch.clusters_total},
                         {"warp_instructions", launch.warp_instructions},
+                        {"grid", launch.grid},
+                        {"block", launch.block},
+                        {"cluster", launch.cluster},
+                        {"dynamic_shared_bytes", launch.dynamic_shared_bytes},
                         {"seconds", launch.seconds}});
   }
   Json outputs = Json::array();
@@ -162,6 +179,11 @@ Json to_json(const Evaluation& evaluation) {
             {"instructions", evaluation.instructions ? instructions_json(*evaluation.instructions) : Json(nullptr)},
             {"performance", performance},
             {"sanitizer", sanitizer},
+            {"hazards",
+             {{"status", to_string(evaluation.hazards.status)},
+              {"reason", evaluation.hazards.reason},
+              {"policies", evaluation.hazards.policies},
+              {"seconds", evaluation.hazards.seconds}}},
             {"fidelity",
              {{"warp_instructions", evaluation.fidelity.warp_instructions},
               {"approximate", text_list(evaluation.fidelity.approximate)},

@@ -1,5 +1,6 @@
 #include "evaluation/evaluation_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -52,15 +53,40 @@ E word(const std::string& name, const E (&values)[N], E otherwise) {
   return otherwise;
 }
 
-Status status(const Json& object, const char* key) {
-  constexpr Status kAll[] = {Status::passed, Status::failed, Status::unknown, Status::skipped};
-  return word(text(object, key), kAll, Status::unknown);
-}
+constexpr Status kStatuses[] = {Status::passed, Status::failed, Status::unknown, Status::skipped};
+
+Status status(const Json& object, const char* key) { return word(text(object, key), kStatuses, Status::unknown); }
 
 StageName stage_name(const std::string& name) {
   constexpr StageName kAll[] = {StageName::compile, StageName::execute, StageName::correctness, StageName::instructions,
                                 StageName::performance};
   return word(name, kAll, StageName::execute);
+}
+
+Place place(const Json& json) {
+  Place out;
+  out.kernel = text(json, "kernel");
+  out.file = text(json, "file");
+  out.line = integer<std::uint32_t>(json, "line");
+  out.column = integer<std::uint32_t>(json, "column");
+  out.ptx_line = integer<std::uint32_t>(json, "ptx_line");
+  out.instruction = text(json, "instruction");
+  out.output = text(json, "output");
+  out.host_call = text(json, "host_call");
+  for (const Json& call : list(json, "stack")) {
+    out.called_from.emplace_back(text(call, "file"), integer<std::uint32_t>(call, "line"));
+  }
+  out.access = text(json, "what");
+  out.thread = text(json, "thread");
+  return out;
+}
+
+std::vector<std::string> texts(const Json& json, const char* key) {
+  std::vector<std::string> out;
+  for (const Json& one : list(json, key)) {
+    if (one.is_string()) out.push_back(one.get<std::string>());
+  }
+  return out;
 }
 
 Finding finding(const Json& json) {
@@ -71,16 +97,11 @@ Finding finding(const Json& json) {
   out.stage = stage_name(text(json, "stage"));
   out.message = text(json, "message");
   out.remedy = text(json, "remedy");
-  if (const Json* place = member(json, "place")) {
-    out.place.kernel = text(*place, "kernel");
-    out.place.file = text(*place, "file");
-    out.place.line = integer<std::uint32_t>(*place, "line");
-    out.place.column = integer<std::uint32_t>(*place, "column");
-    out.place.ptx_line = integer<std::uint32_t>(*place, "ptx_line");
-    out.place.instruction = text(*place, "instruction");
-    out.place.output = text(*place, "output");
-    out.place.host_call = text(*place, "host_call");
-  }
+  if (const Json* at = member(json, "place")) out.place = place(*at);
+  if (const Json* other = member(json, "other")) out.other = place(*other);
+  out.address = text(json, "address");
+  out.occurrences = std::max<std::uint64_t>(1, integer<std::uint64_t>(json, "occurrences"));
+  out.policies = texts(json, "policies");
   return out;
 }
 
@@ -101,15 +122,15 @@ problem::TensorComparison comparison(const Json& json) {
   out.columns = integer<std::int64_t>(json, "columns");
   out.verdict = word(text(json, "verdict"), kVerdicts, problem::Verdict::unknown);
   if (text(json, "rule") == to_string(problem::Tolerance::reference)) out.rule = problem::Tolerance::reference;
-  for (const Json& one : list(json, "failures")) {
-    if (one.is_string()) out.failures.push_back(one.get<std::string>());
-  }
+  out.failures = texts(json, "failures");
   out.note = text(json, "note");
   if (const Json* elements = member(json, "elements")) {
     out.known = integer<std::uint64_t>(*elements, "known");
     out.unknown = integer<std::uint64_t>(*elements, "unknown");
     out.wrong = integer<std::uint64_t>(*elements, "wrong");
     out.unwritten = integer<std::uint64_t>(*elements, "unwritten");
+    out.nan = integer<std::uint64_t>(*elements, "nan");
+    out.infinite = integer<std::uint64_t>(*elements, "infinite");
   }
   out.tensor_l2 = number(json, "tensor_l2").value_or(0);
   out.worst_row_l2 = number(json, "worst_row_l2").value_or(0);
@@ -150,6 +171,15 @@ std::vector<std::pair<std::string, std::int64_t>> axes_of(const Json& json) {
   return out;
 }
 
+std::array<std::uint32_t, 3> extents(const Json& json, const char* key) {
+  std::array<std::uint32_t, 3> out = {};
+  const Json& values = list(json, key);
+  for (std::size_t i = 0; i < std::min<std::size_t>(values.size(), 3); ++i) {
+    if (base::detail::fits<std::uint32_t>(values[i])) out[i] = values[i].get<std::uint32_t>();
+  }
+  return out;
+}
+
 Run run(const Json& json) {
   Run out;
   out.workload = text(json, "workload");
@@ -163,6 +193,17 @@ Run run(const Json& json) {
   out.sampled = flag(json, "sampled");
   out.coverage = number(json, "coverage").value_or(0);
   for (const Json& output : list(json, "outputs")) out.outputs.push_back(comparison(output));
+  for (const Json& one : list(json, "launches")) {
+    LaunchSummary& launch = out.launches.emplace_back();
+    launch.kernel = text(one, "kernel");
+    launch.clusters_run = integer<std::uint64_t>(one, "clusters_run");
+    launch.clusters_total = integer<std::uint64_t>(one, "clusters_total");
+    launch.warp_instructions = integer<std::uint64_t>(one, "warp_instructions");
+    launch.grid = extents(one, "grid");
+    launch.block = extents(one, "block");
+    launch.cluster = extents(one, "cluster");
+    launch.dynamic_shared_bytes = integer<std::uint32_t>(one, "dynamic_shared_bytes");
+  }
   out.host_output = text(json, "host_output");
   return out;
 }
@@ -186,12 +227,25 @@ Performance performance(const Json& json) {
   }
   out.no_baseline = text(json, "baseline_missing");
   out.times.speedup = median(json, "speedup");
+  out.floor = number(json, "floor_ms").value_or(0);
   return out;
 }
 
 InstructionEvidence evidence(const Json& json) {
   InstructionEvidence out;
   out.source = text(json, "source");
+  if (const Json* families = member(json, "families"); families != nullptr && families->is_object()) {
+    for (const auto& [name, counts] : families->items()) {
+      out.families.push_back({name, integer<std::uint64_t>(counts, "warps"), integer<std::uint64_t>(counts, "lanes")});
+    }
+  }
+  out.warp_instructions = integer<std::uint64_t>(json, "warp_instructions");
+  out.tensor_core_macs = integer<std::uint64_t>(json, "tensor_core_macs");
+  out.legacy_mma_macs = integer<std::uint64_t>(json, "legacy_mma_macs");
+  out.tma_bytes = integer<std::uint64_t>(json, "tma_bytes");
+  out.required_macs = number(json, "required_macs");
+  out.required_bytes = number(json, "required_bytes").value_or(0);
+  out.scaled = flag(json, "scaled");
   out.mac_share = number(json, "mac_share");
   out.legacy_mma_share = number(json, "legacy_mma_share");
   out.tma_byte_share = number(json, "tma_byte_share");
@@ -242,6 +296,17 @@ Result<Evaluation> evaluation_from_json(const Json& json, std::string_view what)
     out.instructions = evidence(*instructions);
   }
   for (const Json& one : list(json, "performance")) out.performance.push_back(performance(one));
+  if (const Json* hazards = member(json, "hazards")) {
+    out.hazards.status = word(text(*hazards, "status"), kStatuses, Status::skipped);
+    out.hazards.reason = text(*hazards, "reason");
+    out.hazards.policies = texts(*hazards, "policies");
+  }
+  if (const Json* fidelity = member(json, "fidelity")) {
+    out.fidelity.warp_instructions = integer<std::uint64_t>(*fidelity, "warp_instructions");
+    out.fidelity.approximate = texts(*fidelity, "approximate");
+    out.fidelity.unsupported = texts(*fidelity, "unsupported");
+  }
+  if (const Json* backend = member(json, "backend")) out.backend.name = text(*backend, "name");
   return out;
 }
 

@@ -130,7 +130,8 @@ void write_finding(std::string& out, const Finding& finding, const base::Style& 
   if (!where.empty()) out += "  " + style.bold(where);
   out += '\n';
   indent(out, base::shorten_middle(finding.message, 2000), "  ");
-  if (!finding.place.instruction.empty()) out += fmt::format("  > {}\n", base::trim(finding.place.instruction));
+  if (!finding.place.instruction.empty())
+    out += fmt::format("  > {}\n", base::shorten_middle(base::trim(finding.place.instruction), 300));
   if (!finding.place.kernel.empty())
     out += style.dim(fmt::format("  in {}", readable_kernel(finding.place.kernel))) + '\n';
   if (!finding.remedy.empty()) indent(out, finding.remedy, "  fix: ");

@@ -15,6 +15,7 @@
 #include "evaluation/device_run.h"
 #include "evaluation/findings.h"
 #include "evaluation/gpu_run.h"
+#include "evaluation/hazard_check.h"
 #include "evaluation/memory_need.h"
 #include "evaluation/run_judge.h"
 #include "gpu/sanitizer.h"
@@ -68,6 +69,14 @@ void set(Stage& stage, Status status, std::string reason = {}) {
 }
 
 }  // namespace
+
+Result<EvaluateOptions::Hazards> parse_hazards(std::string_view text) {
+  using Hazards = EvaluateOptions::Hazards;
+  if (text == "off") return Hazards::off;
+  if (text == "failed") return Hazards::failed;
+  if (text == "always") return Hazards::always;
+  return input_error("off, failed or always, not '{}'", text);
+}
 
 Result<void> apply_requirement(const std::string& text, EvaluateOptions& options) {
   if (text == "target") {
@@ -173,7 +182,8 @@ class Evaluator::Judge {
         return {};
       };
       if (options_.backend != Backend::gpu) {
-        const std::unique_lock device(evaluator_.device_);
+        std::unique_lock device(evaluator_.device_, std::defer_lock);
+        if (options_.device == nullptr) device.lock();  // else its owner took its turn
         const auto done = run_all([this](const auto&... arguments) { return one_run(arguments...); });
         if (!done) return tl::unexpected<Error>(done.error());
       }
@@ -700,7 +710,16 @@ Result<Evaluation> Evaluator::evaluate(std::string_view source, const std::vecto
   for (const problem::Problem& workload : workloads) {
     if (auto fits = check_memory(workload); !fits) return tl::unexpected<Error>(fits.error());
   }
-  return Judge(*this, workloads, options).run(source);
+  auto evaluation = Judge(*this, workloads, options).run(source);
+  if (!evaluation || !worth_checking(*evaluation, options)) return evaluation;
+  if (options.progress) options.progress("looking for hazards");
+  // The check has one emulated device after the other.
+  const std::unique_lock device(device_);
+  if (auto checked = check_hazards(source, workloads, options, *this, *evaluation); !checked) {
+    return tl::unexpected<Error>(checked.error());
+  }
+  conclude(*evaluation);
+  return evaluation;
 }
 
 }  // namespace ptxbench::evaluation

@@ -44,6 +44,11 @@ struct EvaluateOptions {
 
   problem::Tolerance tolerance = problem::Tolerance::strict;
 
+  /// Whether the candidate also runs under the hazard checker: never; to explain a run that stopped or whose numbers
+  /// are wrong; or whenever a kernel ran, and then a hazard alone fails it. On the emulator, whatever the backend.
+  enum class Hazards { off, failed, always };
+  Hazards hazards = Hazards::off;
+
   /// Where candidates run: on the emulator; on a GPU; or first on the emulator, and then, if nothing is wrong, on a
   /// GPU.
   enum class Backend { emulator, gpu, both };
@@ -65,6 +70,9 @@ struct EvaluateOptions {
   /// Told what is going on, now and then.
   std::function<void(std::string_view)> progress;
 };
+
+/// "off", "failed" or "always"; the error lists them.
+Result<EvaluateOptions::Hazards> parse_hazards(std::string_view text);
 
 /// What else is needed to pass: "target" (the instruction stage decides) or "speedup=X" (the performance stage does).
 /// The message of an error begins with the text, for the caller to put the name of the option before it.

@@ -135,6 +135,9 @@ Finding fault_finding(const emulator::Fault& fault) {
                fault.place.instruction,
                {},
                {}};
+  for (const auto& [file, line] : fault.place.called_from) {
+    out.place.called_from.emplace_back(source_name(file), line);
+  }
   return out;
 }
 

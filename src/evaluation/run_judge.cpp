@@ -62,6 +62,56 @@ std::string unwritten_rows(const problem::Tensor& tensor) {
   return text;
 }
 
+std::uint64_t rows_of(const problem::Tensor& tensor) {
+  return tensor.count / std::max<std::uint64_t>(1, tensor.row_length());
+}
+
+/// If the rows up to some are written as a whole and the others not at all: how many are.
+std::optional<std::uint64_t> written_rows(const problem::Tensor& tensor) {
+  const std::uint64_t columns = std::max<std::uint64_t>(1, tensor.row_length());
+  std::uint64_t first = tensor.count;
+  for (std::uint64_t i = 0; i < tensor.count; ++i) {
+    const bool poison = problem::is_poison(tensor, i);
+    if (poison && first == tensor.count) first = i;
+    if (!poison && first != tensor.count) return std::nullopt;
+  }
+  if (first % columns != 0) return std::nullopt;
+  return first / columns;
+}
+
+/// "repeats every 4 rows and 8 columns: of rows 0-3 and columns 0-7, written are ...", if what was not written does so.
+std::string unwritten_pattern(const problem::Tensor& tensor) {
+  const std::uint64_t columns = std::max<std::uint64_t>(1, tensor.row_length()), rows = tensor.count / columns;
+  const auto poison = [&](std::uint64_t row, std::uint64_t column) {
+    return problem::is_poison(tensor, row * columns + column);
+  };
+  const auto repeats = [&](std::uint64_t height, std::uint64_t width) {
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      for (std::uint64_t column = 0; column < columns; ++column) {
+        if (poison(row, column) != poison(row % height, column % width)) return false;
+      }
+    }
+    return true;
+  };
+  for (const std::uint64_t height : {1, 2, 4, 8, 16}) {
+    for (const std::uint64_t width : {1, 2, 4, 8, 16}) {
+      if (height * width == 1 || rows < 2 * height || columns < 2 * width || !repeats(height, width)) continue;
+      std::string text = fmt::format(
+          "this repeats every {} rows and {} columns; of each such block these are written:", height, width);
+      for (std::uint64_t row = 0; row < height; ++row) {
+        std::string list;
+        for (std::uint64_t column = 0; column < width; ++column) {
+          if (!poison(row, column)) list += fmt::format("{}{}", list.empty() ? "" : ",", column);
+        }
+        if (!list.empty()) text += fmt::format(" row {} columns {};", row, list);
+      }
+      text.pop_back();
+      return text;
+    }
+  }
+  return "";
+}
+
 Finding unwritten_finding(const problem::Tensor& tensor, std::uint64_t count) {
   Finding finding;
   finding.rule = "memory.unwritten";
@@ -71,6 +121,17 @@ Finding unwritten_finding(const problem::Tensor& tensor, std::uint64_t count) {
                                                         tensor.name, count, tensor.count, unwritten_rows(tensor));
   finding.place.output = tensor.name;
   finding.remedy = problem::remedy_for("unwritten_region");
+  if (const auto last = written_rows(tensor); last && *last < rows_of(tensor)) {
+    finding.message +=
+        *last == 0 ? "" : fmt::format("; rows 0-{} were written, nothing from row {} on", *last - 1, *last);
+    finding.remedy = "round the grid up so that the last, partial tile is there too: (rows + tile - 1) / tile";
+  } else if (const std::string pattern = unwritten_pattern(tensor); !pattern.empty()) {
+    finding.message += "; " + pattern;
+    finding.remedy =
+        "check the row and column that each lane and register of a tile is stored to: several threads store to the "
+        "same "
+        "place and none to these";
+  }
   return finding;
 }
 

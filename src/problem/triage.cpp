@@ -635,6 +635,10 @@ std::string_view remedy_for(std::string_view pattern) {
       {"operand_swizzle", "give the tensor map and the matrix descriptor the same swizzle"},
       {"transposed_operand",
        "set the descriptor's major-ness (or the load's box and strides) to how the operand lies in memory"},
+      {"k_step",
+       "advance the descriptor's start address by the bytes of one step along K: 32 bytes, which the descriptor counts "
+       "as "
+       "2, for k16 of 16-bit operands (k32 of 8-bit ones)"},
       {"missing_k", "check the trip count of the loop over K and the bounds of its last tile"},
       {"repeated_k", "start the accumulators at zero once, and load every K tile once"},
       {"stale_k",

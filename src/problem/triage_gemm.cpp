@@ -51,6 +51,7 @@ class GemmDiagnosis {
     block_scales();
     if (found_.empty()) swizzle();
     if (found_.empty()) transposed_operand();
+    if (found_.empty()) k_step();
     if (found_.empty()) lag();
     if (found_.empty()) partial_scale();
     if (found_.empty()) k_ranges();
@@ -267,6 +268,40 @@ class GemmDiagnosis {
     double sum = 0;
     for (std::int64_t k = 0; k < count; ++k) sum += static_cast<double>(left[k]) * static_cast<double>(right[k]);
     return sum;
+  }
+
+  /// The steps along K within a tile start too near to each other: some k enter twice, others not at all.
+  void k_step() {
+    const std::int64_t step = bits_of(failure_.a.dtype()) == 8 ? 32 : kGranule;  // of one instruction: 32 bytes
+    const std::int64_t piece = step / 2;                                         // 16 bytes
+    for (const std::int64_t tile : {4 * step, 2 * step, 8 * step}) {
+      for (const std::int64_t advance : {piece, std::int64_t{0}}) {
+        for (int which = 3; which >= 1; --which) {
+          const double explained = explained_by([&](std::size_t i, std::size_t j) {
+            double sum = 0;
+            for (std::int64_t base = 0; base < depth_; base += tile) {
+              for (std::int64_t s = 0; s < tile / step; ++s) {
+                for (std::int64_t k = 0; k < step; ++k) {
+                  const std::int64_t right = base + s * step + k, wrong = base + s * advance + k;
+                  const std::int64_t ka = (which & 1) != 0 ? wrong : right, kb = (which & 2) != 0 ? wrong : right;
+                  if (ka < depth_ && kb < depth_) sum += static_cast<double>(a(i, ka)) * static_cast<double>(b(j, kb));
+                }
+              }
+            }
+            return sum;
+          });
+          if (!(explained >= 0.98)) continue;
+          static constexpr const char* kOperands[] = {"", "A", "B", "A and B"};
+          found_.push_back(
+              {"k_step",
+               fmt::format("within each tile of {} k the steps of {} k start {} apart in {}: the start address "
+                           "advances by {} bytes for each step and not by 32",
+                           tile, step, advance, kOperands[which], advance * 32 / step),
+               explained});
+          return;
+        }
+      }
+    }
   }
 
   /// One operand is a fixed number of K behind the other throughout: its stage is read before the new tile has arrived.

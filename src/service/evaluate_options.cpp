@@ -11,9 +11,10 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::string_view, 16> kMembers{
-    "seed",   "seeds",        "threads", "completion", "tensor_cores", "tolerance",   "full",     "sample_clusters",
-    "budget", "host_seconds", "require", "target",     "timing",       "timed_calls", "sanitize", "baseline"};
+constexpr std::array<std::string_view, 17> kMembers{
+    "seed",   "seeds",   "threads",         "completion", "tensor_cores", "tolerance",
+    "full",   "hazards", "sample_clusters", "budget",     "host_seconds", "require",
+    "target", "timing",  "timed_calls",     "sanitize",   "baseline"};
 constexpr double kMostHostSeconds = 86400;
 constexpr unsigned kMostSeeds = 1000;
 
@@ -50,6 +51,13 @@ Result<void> parse_words(const Json& json, std::string_view path, evaluation::Ev
     return input_error("{}.baseline: first or tuned, not '{}'", path, **baseline);
   }
   options.tuned_baseline = *baseline && **baseline == "tuned";
+  const auto hazards = word("hazards");
+  if (!hazards) return tl::unexpected<Error>(hazards.error());
+  if (*hazards) {
+    const auto parsed = evaluation::parse_hazards(**hazards);
+    if (!parsed) return input_error("{}.hazards: {}", path, parsed.error().message);
+    options.hazards = *parsed;
+  }
   const auto target = word("target");
   if (!target) return tl::unexpected<Error>(target.error());
   if (*target) {

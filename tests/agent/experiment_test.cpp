@@ -553,7 +553,7 @@ TEST(ExperimentConfig, ReadsEveryKey) {
   EXPECT_EQ(config->budget.cost, 20.5);
   EXPECT_EQ(config->rules.max_tokens, 50000u);
   EXPECT_EQ(config->service, "http://127.0.0.1:8000");
-  EXPECT_EQ(config->evaluation, base::Json({{"require", {"target"}}, {"seeds", 2}}));
+  EXPECT_EQ(config->evaluation, base::Json({{"require", {"target"}}, {"seeds", 2}, {"hazards", "always"}}));
   EXPECT_EQ(plan_of(*config).size(), 16u);
 }
 

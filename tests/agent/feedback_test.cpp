@@ -30,37 +30,132 @@ TEST(FeedbackText, NamesCauseLineAndFixOfAFinding) {
   evaluation.findings.push_back(finding);
   const std::string text = feedback_text(evaluation, "first\nwait(barrier);\nthird\n");
   EXPECT_EQ(text.rfind("Evaluation FAILED:", 0), 0u);
-  for (const char* part :
-       {"sync.deadlock", "kernel.cu:2", "wait(barrier);", "fix: count the bytes again", "execute: failed"}) {
+  for (const char* part : {"sync.deadlock", "kernel.cu:2", "wait(barrier);", "fix: count the bytes again",
+                           "execute failed", "Do first: count the bytes again"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find("third"), std::string::npos);
 }
 
-TEST(FeedbackText, ErrorsComeBeforeNotesAndTheRestIsCounted) {
+Evaluation with_findings(const std::vector<const char*>& rules) {
   Evaluation evaluation;
   evaluation.verdict = Status::failed;
   evaluation.compile.status = candidate::CompileStatus::succeeded;
-  for (int i = 0; i < 10; ++i) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
     Finding finding;
-    finding.rule = i == 9 ? "memory.out-of-bounds" : "note.number-" + std::to_string(i);
-    finding.severity = i == 9 ? Severity::error : Severity::note;
+    finding.rule = rules[i];
+    finding.remedy = std::string("remedy of ") + rules[i];
+    finding.place.file = "kernel.cu";
+    finding.place.line = static_cast<std::uint32_t>(i + 1);
     evaluation.findings.push_back(finding);
   }
-  const std::string text = feedback_text(evaluation, "", {.max_findings = 3, .max_compiler_bytes = 100});
-  EXPECT_LT(text.find("memory.out-of-bounds"), text.find("note.number-0"));
-  EXPECT_EQ(text.find("note.number-3"), std::string::npos);
-  EXPECT_NE(text.find("and 7 more"), std::string::npos);
+  return evaluation;
 }
 
-TEST(FeedbackText, ACompilerErrorIsShownShortened) {
+TEST(FeedbackText, CausesComeBeforeWhatTheyLeadTo) {
+  const Evaluation evaluation =
+      with_findings({"memory.unwritten", "memory.uninitialised", "sync.deadlock", "mbarrier.tx-mismatch"});
+  const std::string text = feedback_text(evaluation, "a\nb\nc\nd\n");
+  EXPECT_NE(text.find("Do first: remedy of mbarrier.tx-mismatch"), std::string::npos) << text;
+  EXPECT_LT(text.find("Cause 1: mbarrier.tx-mismatch"), text.find("Cause 2: sync.deadlock")) << text;
+  // Reads of what no copy brought are counted, not told.
+  EXPECT_EQ(text.find(": memory.uninitialised at"), std::string::npos) << text;
+  EXPECT_NE(text.find("Probably follows from it: 2 findings (memory.uninitialised, sync.deadlock)"), std::string::npos)
+      << text;
+}
+
+TEST(FeedbackText, ARaceOfWarpsHidesThatOfTheirLanes) {
+  const std::string text = feedback_text(with_findings({"race.warp", "race.shared"}), "a\nb\n");
+  EXPECT_NE(text.find("Cause 1: race.shared"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Cause 2"), std::string::npos) << text;
+}
+
+TEST(FeedbackText, FindingsOfOneRuleAreOneCauseWithTheirLines) {
+  const std::string text =
+      feedback_text(with_findings({"proxy.async", "proxy.async", "proxy.async"}), "one\ntwo\nthree\n");
+  EXPECT_NE(text.find("The same at 2 more places (kernel.cu:1, 2, 3)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Cause 2"), std::string::npos) << text;
+}
+
+TEST(FeedbackText, ACompilerErrorHidesEverythingElse) {
+  Evaluation evaluation = with_findings({"sync.deadlock"});
+  evaluation.compile.status = candidate::CompileStatus::failed;
+  candidate::CompilerMessage message;
+  message.tool = "nvcc";
+  message.where = {"kernel.cu", 2, 0};
+  message.text = "identifier \"mbar_wait_parity\" is undefined";
+  evaluation.compile.messages.push_back(message);
+  const std::string text = feedback_text(evaluation, "void mbarrier_wait_parity(int);\nmbar_wait_parity(3);\n");
+  EXPECT_EQ(text.find("deadlock"), std::string::npos) << text;
+  EXPECT_NE(text.find("the source has 'mbarrier_wait_parity'"), std::string::npos) << text;
+  EXPECT_NE(text.find("   2 | mbar_wait_parity(3);"), std::string::npos) << text;
+}
+
+TEST(FeedbackText, NamesAreLookedForInThePackToo) {
+  Evaluation evaluation;
+  evaluation.compile.status = candidate::CompileStatus::failed;
+  candidate::CompilerMessage message;
+  message.tool = "nvcc";
+  message.where = {"kernel.cu", 1, 0};
+  message.text = "identifier \"tma_load_2D\" is undefined";
+  evaluation.compile.messages.push_back(message);
+  const std::string pack = "```cpp\n__device__ void tma_load_2d(int x) {}\n```\n";
+  const std::string text = feedback_text(evaluation, "tma_load_2D(q);\n", {.knowledge = pack});
+  EXPECT_NE(text.find("the reference text has 'tma_load_2d'"), std::string::npos) << text;
+}
+
+TEST(FeedbackText, CopiesOfOnePtxErrorAreOneWithTheAsmStatement) {
+  Evaluation evaluation;
+  evaluation.compile.status = candidate::CompileStatus::failed;
+  for (int copy = 0; copy < 64; ++copy) {
+    candidate::CompilerMessage message;
+    message.tool = "ptxas";
+    message.where = {"kernel.cu", 3, 1};
+    message.inlined_from = {{"kernel.cu", 9, 1}};
+    message.ptx_line = 100 + copy;
+    message.text = "Arguments mismatch for instruction 'mma'";
+    message.excerpt = "mma.sync {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8}, %r1;";
+    message.hint = "expected 4 operands, found 2";
+    evaluation.compile.messages.push_back(message);
+  }
+  const std::string source = "void f() {\n  asm volatile(\n      \"mma.sync;\"\n      ::\"r\"(1));\n}\n\n\n\nf();\n";
+  const std::string text = feedback_text(evaluation, source);
+  for (const char* part : {"asm volatile(", "::\"r\"(1));", "and 63 more of the same", "called from kernel.cu:9",
+                           "PTX grammar: expected 4 operands, found 2", "8 registers}"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
+  }
+  EXPECT_EQ(text.find("Error 2"), std::string::npos) << text;
+}
+
+TEST(FeedbackText, ACompilersTextThatNobodyUnderstandsIsShownShortened) {
   Evaluation evaluation;
   evaluation.verdict = Status::failed;
   evaluation.compile.status = candidate::CompileStatus::failed;
-  evaluation.compile.log = "kernel.cu(3): error\n" + std::string(20000, 'x');
-  const std::string text = feedback_text(evaluation, "");
-  EXPECT_NE(text.find("kernel.cu(3): error"), std::string::npos);
+  evaluation.compile.log = "odd words\n" + std::string(20000, 'x');
+  const std::string text = feedback_text(evaluation, "", {.level = FeedbackLevel::rich});
+  EXPECT_NE(text.find("odd words"), std::string::npos) << text;
   EXPECT_LT(text.size(), 8000u);
+}
+
+TEST(FeedbackText, ErrorsComeBeforeNotes) {
+  Evaluation evaluation = with_findings({"memory.out-of-bounds"});
+  Finding note;
+  note.rule = "launch.unchecked";
+  note.severity = Severity::note;
+  evaluation.findings.insert(evaluation.findings.begin(), note);
+  const std::string text = feedback_text(evaluation, "");
+  EXPECT_LT(text.find("memory.out-of-bounds"), text.find("launch.unchecked")) << text;
+}
+
+TEST(FeedbackText, WhatIsNotModelledIsNeverCalledWrong) {
+  Evaluation evaluation = with_findings({"unsupported.instruction"});
+  evaluation.verdict = Status::unknown;
+  evaluation.findings[0].severity = Severity::warning;
+  evaluation.findings[0].message = "vavrg4 is not modelled";
+  const std::string text = feedback_text(evaluation, "x\n");
+  EXPECT_EQ(text.find("FAILED"), std::string::npos) << text;
+  EXPECT_NE(text.find("vavrg4"), std::string::npos) << text;
+  EXPECT_NE(text.find("UNKNOWN"), std::string::npos) << text;
 }
 
 TEST(FeedbackText, IsTheSameForAnEvaluationThatCameAsJson) {
@@ -81,7 +176,12 @@ TEST(FeedbackText, IsTheSameForAnEvaluationThatCameAsJson) {
   finding.severity = Severity::warning;
   finding.stage = StageName::correctness;
   finding.message = "two lines\nof text";
-  finding.place = {"k", "kernel.cu", 2, 5, 17, "wgmma.x", "C", "cudaLaunchKernel"};
+  finding.place = {"k",     "kernel.cu", 2, 5, 17, "wgmma.x", "C", "cudaLaunchKernel", {{"kernel.cu", 1}},
+                   "reads", "warp 1"};
+  finding.other = finding.place;
+  finding.address = "C + 4";
+  finding.occurrences = 3;
+  finding.policies = {"lazy"};
   finding.remedy = "swap";
   evaluation.findings.push_back(finding);
   evaluation::Run run;
@@ -121,8 +221,8 @@ TEST(FeedbackText, IsTheSameForAnEvaluationThatCameAsJson) {
   ASSERT_TRUE(read) << read.error().message;
   const std::string text = feedback_text(*read, source);
   EXPECT_EQ(text, feedback_text(evaluation, source));
-  for (const char* part : {"numeric.transposed", "second line", "[M=4 N=8] numbers are wrong", "0.800x of cuBLASLt",
-                           "it looks like this: transposed", "50.0 %"}) {
+  for (const char* part :
+       {"transposed", "[1, 2] is NaN", "at M=4 N=8: 3 of 32", "looks like transposed_tile: transposed", "50.0 %"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

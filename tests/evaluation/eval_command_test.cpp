@@ -46,6 +46,18 @@ TEST(EvalCommand, NotPassedIsOneAndJsonIsOneObject) {
   EXPECT_EQ(json->at("definition"), "gemm_small");
 }
 
+TEST(EvalCommand, FeedbackIsWhatAModelWouldBeTold) {
+  const auto terse = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=6",
+                           "--feedback", "terse", "--feedback-tokens", "200"});
+  EXPECT_EQ(terse.exit_code, 1) << terse.stderr_text;
+  EXPECT_EQ(terse.stdout_text.rfind("Evaluation FAILED:", 0), 0u) << terse.stdout_text;
+  EXPECT_NE(terse.stdout_text.find("Do first: "), std::string::npos) << terse.stdout_text;
+  EXPECT_NE(terse.stdout_text.find("hazard check"), std::string::npos) << terse.stdout_text;
+  const auto wrong = eval(
+      {kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=6", "--feedback", "loud"});
+  EXPECT_EQ(wrong.exit_code, 2);
+}
+
 TEST(EvalCommand, ARequiredStageThatCannotBeJudgedIsOne) {
   const auto result = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7",
                             "--require", "speedup=1.0"});

@@ -157,6 +157,18 @@ Tensor with_k_times(const Gemm& gemm, std::int64_t begin, std::int64_t end, floa
   return rounded(multiply(a, gemm.b));
 }
 
+/// The operand whose k16 steps start `advance` apart within each tile of 64.
+std::vector<float> with_k_steps(const std::vector<float>& matrix, std::int64_t rows, std::int64_t advance) {
+  std::vector<float> read(matrix.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t k = 0; k < kK; ++k) {
+      const std::int64_t from = std::min(k / 64 * 64 + k % 64 / 16 * advance + k % 16, kK - 1);
+      read[static_cast<std::size_t>(row * kK + k)] = matrix[static_cast<std::size_t>(row * kK + from)];
+    }
+  }
+  return read;
+}
+
 struct Entry {
   const char* name;
   const char* pattern;  ///< of the first hypothesis; null when none in particular is expected
@@ -213,6 +225,10 @@ const std::vector<Entry>& mutations() {
        }},
       {"first half of K halved", "missing_rescale", [](const Gemm& g) { return with_k_times(g, 0, kK / 2, 0.5f); }},
       {"last K tiles times 3", "missing_rescale", [](const Gemm& g) { return with_k_times(g, kK - 640, kK, 3.0f); }},
+      {"K steps 16 bytes apart", "k_step",
+       [](const Gemm& g) { return rounded(multiply(with_k_steps(g.a, kM, 8), with_k_steps(g.b, kN, 8))); }},
+      {"K steps of B that do not advance", "k_step",
+       [](const Gemm& g) { return rounded(multiply(g.a, with_k_steps(g.b, kN, 0))); }},
       {"one K tile added twice", "repeated_k", [](const Gemm& g) { return with_k_times(g, 1280, 1344, 2.0f); }},
       {"first K tile added twice", "repeated_k", [](const Gemm& g) { return with_k_times(g, 0, 128, 2.0f); }},
       {"one 64-wide K tile skipped", "missing_k", [](const Gemm& g) { return without_k(g, 1280, 1344); }},

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "evaluation/findings.h"
@@ -161,9 +162,16 @@ std::string to_text(const Evaluation& evaluation, const base::Style& style) {
   }
 
   std::size_t shown = 0, notes = 0, hidden = 0;
+  std::set<std::string> told;
   for (const Severity severity : {Severity::error, Severity::warning, Severity::note}) {
     for (const Finding& finding : evaluation.findings) {
       if (finding.severity != severity) continue;
+      // The hazard check tells each pair of instructions; unrolled copies of a line say the same again.
+      if (finding.place.line != 0 &&
+          !told.insert(fmt::format("{} {} {}", finding.rule, finding.place.file, finding.place.line)).second) {
+        ++hidden;
+        continue;
+      }
       const bool is_note = severity == Severity::note;
       if ((is_note && notes >= kMaxNotes) || (!is_note && shown >= kMaxFindings)) {
         ++hidden;

@@ -107,7 +107,7 @@ def write_table(cases: list[dict], texts: dict[str, str]) -> None:
         "([the cases](../tests/feedback_cases/cases.toml)), and what `ptxbench eval --feedback standard` says of them. "
         "[feedback.md](feedback.md) explains the text.",
         "",
-        "These are not a held-out sample: the texts were improved while looking at them. Remedies of overwritten buffers and of hangs, the explanation `k_step` and the pattern of unwritten elements were added because a first version of the text did not lead to the fix.",
+        "These are not a held-out sample: the texts were improved while looking at them. Remedies of overwritten buffers and of hangs, the explanation `k_step` and the pattern of unwritten elements were added because a first version of the text did not lead to the fix. How a fresh reader fared with the texts alone: [feedback.md](feedback.md#can-somebody-name-the-fix).",
         "",
         "The column for the public benchmark is **constructed from its published rules, not measured**: it shows compiler text as it is, "
         "runs memcheck alone of compute-sanitizer's tools, adds the back trace of a core dump to a time-out, and says two maxima of wrong numbers.",

@@ -123,7 +123,7 @@ std::vector<Limiter> limiters(const evaluation::Evaluation& evaluation, const La
     const bool counts = evidence.mac_share.has_value() && *evidence.mac_share < evidence.mac_share_threshold;
     if (counts && !evidence.wgmma_executed) {
       out.push_back({evidence.legacy_mma_share && *evidence.legacy_mma_share > 0.5
-                         ? "the products are formed by mma.sync, which has about 60 % of wgmma's rate at most"
+                         ? "the products are formed by mma.sync, which does not reach wgmma's rate"
                          : "no tensor core is used",
                      "form the products with wgmma.mma_async on tiles that TMA brings to shared memory"});
     }

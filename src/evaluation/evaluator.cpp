@@ -106,6 +106,13 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create() {
   return std::make_unique<Evaluator>(std::move(*compiler));
 }
 
+Result<candidate::Compilation> Evaluator::compile(std::string_view source,
+                                                  const std::vector<problem::Problem>& workloads,
+                                                  const candidate::CompileOptions& options) const {
+  return options.language == candidate::Language::triton ? triton_.compile(source, workloads, options)
+                                                         : compiler_.compile(source, options);
+}
+
 /// One evaluation in the making.
 class Evaluator::Judge {
  public:
@@ -245,7 +252,7 @@ class Evaluator::Judge {
   Result<std::optional<candidate::Artifact>> compile(std::string_view source) {
     tell("compiling");
     const auto started = Clock::now();
-    auto compilation = evaluator_.compiler_.compile(source, options_.compile);
+    auto compilation = evaluator_.compile(source, workloads_, options_.compile);
     if (!compilation) return tl::unexpected<Error>(compilation.error());
     Stage& stage = out_.stage(StageName::compile);
     stage.seconds = out_.timings.compile = seconds_since(started);

@@ -215,7 +215,7 @@ void print_result(const agent::ExperimentResult& result, const std::string& fold
 }
 
 /// The text of a knowledge pack. Candidates are judged for sm_90a: a pack for another target would mislead.
-Result<std::string> pack_text(std::string_view tag) {
+Result<std::string> pack_text(std::string_view tag, candidate::Language language) {
   if (tag == "none") return std::string();
   const auto folder = knowledge::find_folder();
   if (!folder) return tl::unexpected<Error>(folder.error());
@@ -225,6 +225,9 @@ Result<std::string> pack_text(std::string_view tag) {
   if (!known) return tl::unexpected<Error>(known.error());
   if (known->target != "sm_90a")
     return input_error("pack {} is for {}, and candidates are judged for sm_90a only yet", tag, known->target);
+  if (known->language != candidate::to_string(language))
+    return input_error("pack {} is for {}, and the experiment's language is {}", tag, known->language,
+                       candidate::to_string(language));
   return hub->text(tag);
 }
 
@@ -235,7 +238,7 @@ Result<ExitCode> run(const Options& options) {
   auto models = choose_models(options, *config);
   if (!models) return tl::unexpected<Error>(models.error());
   agent::ExperimentParts parts;
-  parts.pack_text = pack_text;
+  parts.pack_text = [language = config->language](std::string_view tag) { return pack_text(tag, language); };
   auto problems = agent::resolve_problems(*config);
   if (!problems) return tl::unexpected<Error>(problems.error());
   for (const std::string& pack : config->packs) {

@@ -216,6 +216,7 @@ class Conductor {
     loop.rules = rules_for(index);
     loop.knowledge = packs_.at(planned.pack);
     loop.tell_shape = config_.tell_shape;
+    loop.language = config_.language;
     loop.settings = {{"experiment", config_.name}, {"exp_name", planned.name},   {"model_name", planned.model},
                      {"prompt_tag", planned.pack}, {"replica", planned.replica}, {"evaluation", config_.evaluation}};
     return OpenTrajectory::begin(
@@ -312,7 +313,8 @@ class Conductor {
       if (!draining_) {
         JudgeOptions how;
         how.cancel = cancel_.get_token();
-        parts_.judge->prepare(*live->open->candidate(), how);
+        how.language = config_.language;
+        parts_.judge->prepare(*live->open->candidate(), parts_.problems[plan_[live->index].problem], how);
       }
       return [this, live] {
         --waiting_;
@@ -335,6 +337,7 @@ class Conductor {
       ++judging_;
       JudgeOptions how;
       how.cancel = cancel_.get_token();
+      how.language = config_.language;
       const auto started = Clock::now();
       auto judgement = std::make_shared<Result<Judgement>>(
           parts_.judge->judge(*live->open->candidate(), parts_.problems[plan_[live->index].problem], how));

@@ -30,7 +30,7 @@ void add_finding(std::string& text, const Finding& finding, std::string_view sou
   }
   if (!finding.place.kernel.empty()) text += fmt::format(" in kernel {}", finding.place.kernel);
   text += ":\n" + indent(finding.message);
-  if (finding.place.file == "kernel.cu") text += quote(source, finding.place.line);
+  if (finding.place.file == "kernel.cu" || finding.place.file == "kernel.py") text += quote(source, finding.place.line);
   if (!finding.place.instruction.empty()) text += fmt::format("  PTX: {}\n", finding.place.instruction);
   if (!finding.remedy.empty()) text += fmt::format("  fix: {}\n", finding.remedy);
 }

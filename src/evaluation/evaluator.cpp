@@ -145,6 +145,7 @@ class Evaluator::Judge {
     out_.definition = workloads_.front().definition.name;
     out_.candidate_sha256 = base::sha256_hex(source);
     out_.target = candidate::to_string(options_.compile.target);
+    out_.language = candidate::to_string(options_.compile.language);
     out_.stage(StageName::compile).decisive = true;
     out_.stage(StageName::execute).decisive = true;
     out_.stage(StageName::correctness).decisive = true;

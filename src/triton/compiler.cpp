@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 /// Part of every artifact id: raise it when what is stored, or how it is made, changes.
 constexpr std::string_view kFormat = "ptxbench-triton-artifact-1";
+constexpr unsigned kHopper = 90;
 constexpr std::size_t kMaxLogBytes = 256 << 10;
 constexpr std::array<const char*, 4> kFiles = {"kernel.so", "kernel.o", "kernel.ptx", "kernel.cubin"};
 
@@ -48,16 +49,36 @@ std::string text_of(const CallArgument& argument) {
                            : fmt::format("{} = {}", text, argument.integer);
 }
 
-/// Equal calls are compiled once.
-std::vector<CallArguments> distinct_calls(std::vector<CallArguments> calls) {
+/// What Triton's passes print: "kernel.py:19:29: error: 'tt.descriptor_store' op ...".
+void add_pass_errors(std::string_view log, CompileReport& report) {
+  constexpr std::size_t kMost = 8;
+  constexpr std::string_view kMark = ": error: ";
+  const std::string file = fmt::format("{}:", candidate::source_name(candidate::Language::triton));
+  for (const std::string_view line : base::split_lines(log)) {
+    const std::size_t mark = line.find(kMark);
+    if (!line.starts_with(file) || mark == std::string_view::npos || report.messages.size() >= kMost) continue;
+    const auto numbers = base::split(line.substr(file.size(), mark - file.size()), ':');
+    const auto number = base::parse_u64(numbers.front());
+    const std::string_view text = line.substr(mark + kMark.size());
+    // The last line says only that there were errors.
+    if (!number || *number > 10'000'000 || text.starts_with("Failures have been detected")) continue;
+    report.messages.push_back(
+        message_of(candidate::MessageLevel::error, "triton.compile", std::string(text), static_cast<int>(*number)));
+  }
+}
+
+/// Of each workload; equal ones once.
+Result<std::vector<CallArguments>> calls_of(const std::vector<problem::Problem>& workloads) {
   std::vector<CallArguments> out;
   std::vector<std::string> seen;
-  for (CallArguments& call : calls) {
+  for (const problem::Problem& workload : workloads) {
+    auto call = call_arguments(workload);
+    if (!call) return tl::unexpected<Error>(call.error());
     std::string key;
-    for (const CallArgument& one : call) key += text_of(one) + ';';
+    for (const CallArgument& one : *call) key += text_of(one) + ';';
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     seen.push_back(std::move(key));
-    out.push_back(std::move(call));
+    out.push_back(std::move(*call));
   }
   return out;
 }
@@ -92,23 +113,24 @@ std::string Compiler::artifact_id(const Found& found, std::string_view source, c
   return hash.hex();
 }
 
-/// Leaves the artifact's files in `work` if the report says `succeeded`.
-Result<Compiler::Made> Compiler::make(const Found& found, std::string_view source,
-                                      const std::vector<CallArguments>& calls, const CompileOptions& options,
-                                      const fs::path& work) const {
-  const auto deadline = Clock::now() + options.wall_limit;
+/// From the source to machine code: kernel.ptx and kernel.cubin in `work` if the report says `succeeded`.
+Result<Compiler::Made> Compiler::assemble(const Found& found, std::string_view source,
+                                          const std::vector<CallArguments>& calls, unsigned arch,
+                                          const CompileOptions& options, Clock::time_point deadline,
+                                          const fs::path& work) const {
   const candidate::Toolchain& tools = cuda_.toolchain();
   Made made;
   CompileReport& report = made.report;
   report.compiler = fmt::format("triton {}, ptxas {}", found.installation.triton_version, tools.cuda.version);
 
   LoweringOptions lowering_options;
-  lowering_options.target = options.target;
+  lowering_options.arch = arch;
   lowering_options.wall_limit = options.wall_limit;
   lowering_options.memory_bytes = options.memory_limit_bytes;
   auto lowering = lower(found.installation, source, calls, lowering_options);
   if (!lowering) return tl::unexpected<Error>(lowering.error());
-  const Record& record = lowering->record;
+  made.record = std::move(lowering->record);
+  const Record& record = made.record;
   report.log = lowering->log;
   for (const std::string& note : record.notes) {
     report.messages.push_back(message_of(candidate::MessageLevel::info, "triton.note", note, 0));
@@ -122,50 +144,60 @@ Result<Compiler::Made> Compiler::make(const Found& found, std::string_view sourc
                     : lowering->out_of_memory ? CompileStatus::out_of_memory
                                               : CompileStatus::failed;
     made.stable = report.status == CompileStatus::failed && record.rule != "triton.crash";
+    add_pass_errors(lowering->log, report);
     report.messages.push_back(message_of(candidate::MessageLevel::error,
                                          record.rule.starts_with("triton.") ? record.rule : "triton.compile",
                                          record.message, record.line));
     return made;
   }
 
-  const auto merged = merge_ptx(record.kernels);
+  auto merged = merge_ptx(record.kernels);
   if (!merged) {
     report.messages.push_back(message_of(candidate::MessageLevel::error, "triton.ptx", merged.error().message, 0));
     return made;
   }
+  made.kernel_names = std::move(merged->names);
+  if (auto written = base::write_file_atomic(work / "kernel.ptx", merged->text); !written) {
+    return tl::unexpected<Error>(written.error());
+  }
+  std::vector<std::string> argv = {(tools.cuda.nvcc.parent_path() / "ptxas").string(), "-v", "-lineinfo",
+                                   fmt::format("-arch=sm_{}a", arch)};
   const bool fmad =
       std::all_of(record.kernels.begin(), record.kernels.end(), [](const Kernel& one) { return one.fmad; });
-  for (const auto& [name, text] : {std::pair<const char*, std::string>{"kernel.ptx", merged->text},
-                                   {"plan.bin", write_plan(record, merged->names, calls, found.launcher_digest)},
-                                   {"kernel.S", assembly()}}) {
-    if (auto written = base::write_file_atomic(work / name, text); !written) {
-      return tl::unexpected<Error>(written.error());
-    }
-  }
-  const std::string arch(candidate::to_string(options.target).substr(3));
-  const fs::path bin = tools.cuda.nvcc.parent_path();
-  std::vector<std::string> assemble = {(bin / "ptxas").string(), "-v", "-lineinfo", "-arch=sm_" + arch};
-  if (!fmad) assemble.emplace_back("--fmad=false");
-  report.flags.assign(assemble.begin() + 1, assemble.end());
-  assemble.insert(assemble.end(), {"kernel.ptx", "-o", "kernel.cubin"});
-  const auto run = [&](std::vector<std::string> argv) {
-    return candidate::run_tool(std::move(argv), work, tools, {deadline, options.memory_limit_bytes});
-  };
-  const auto assembled = run(std::move(assemble));
+  if (!fmad) argv.emplace_back("--fmad=false");
+  report.flags.assign(argv.begin() + 1, argv.end());
+  argv.insert(argv.end(), {"kernel.ptx", "-o", "kernel.cubin"});
+  const auto assembled = candidate::run_tool(std::move(argv), work, tools, {deadline, options.memory_limit_bytes});
   if (!assembled) return tl::unexpected<Error>(assembled.error());
   const std::string said = candidate::log_of(*assembled);
   parse_compiler_output(said, merged->text, report);
   report.log = base::shorten_middle(report.log + said, kMaxLogBytes);
-  if (!assembled->ok()) {
-    report.status = assembled->timed_out                   ? CompileStatus::timed_out
-                    : candidate::out_of_memory(*assembled) ? CompileStatus::out_of_memory
-                                                           : CompileStatus::failed;
-    made.stable = report.status == CompileStatus::failed;
-    return made;
+  report.status = assembled->ok()                        ? CompileStatus::succeeded
+                  : assembled->timed_out                 ? CompileStatus::timed_out
+                  : candidate::out_of_memory(*assembled) ? CompileStatus::out_of_memory
+                                                         : CompileStatus::failed;
+  made.stable = report.succeeded() || report.status == CompileStatus::failed;
+  return made;
+}
+
+/// Leaves the artifact's files in `work` if the report says `succeeded`.
+Result<Compiler::Made> Compiler::make(const Found& found, std::string_view source,
+                                      const std::vector<CallArguments>& calls, const CompileOptions& options,
+                                      const fs::path& work) const {
+  const auto deadline = Clock::now() + options.wall_limit;
+  const std::string arch(candidate::to_string(options.target).substr(3));
+  auto made = assemble(found, source, calls, kHopper, options, deadline, work);
+  if (!made || !made->report.succeeded()) return made;
+  const std::string plan = write_plan(made->record, made->kernel_names, calls, found.launcher_digest);
+  for (const auto& [name, text] : {std::pair<const char*, std::string>{"plan.bin", plan}, {"kernel.S", assembly()}}) {
+    if (auto written = base::write_file_atomic(work / name, text); !written) {
+      return tl::unexpected<Error>(written.error());
+    }
   }
+  const candidate::Toolchain& tools = cuda_.toolchain();
   const fs::path libraries = tools.cuda.library_dir();
   const std::vector<std::vector<std::string>> rest = {
-      {(bin / "fatbinary").string(), "-64", "--create=kernel.fatbin",
+      {(tools.cuda.nvcc.parent_path() / "fatbinary").string(), "-64", "--create=kernel.fatbin",
        fmt::format("--image3=kind=elf,sm={},file=kernel.cubin", arch),
        fmt::format("--image3=kind=ptx,sm={},file=kernel.ptx", arch)},
       {tools.host_compiler.string(), "-c", "kernel.S", "-o", "kernel.o"},
@@ -174,11 +206,11 @@ Result<Compiler::Made> Compiler::make(const Found& found, std::string_view sourc
        tools.ffi_runtime.string(), "-L" + (libraries / "stubs").string(),
        "-L" + (tools.cuda.root / "targets/x86_64-linux/lib/stubs").string(), "-lcuda"}};
   for (const std::vector<std::string>& argv : rest) {
-    const auto done = run(argv);
+    const auto done = candidate::run_tool(argv, work, tools, {deadline, options.memory_limit_bytes});
     if (!done) return tl::unexpected<Error>(done.error());
     if (done->timed_out) {
-      report.status = CompileStatus::timed_out;
-      made.stable = false;
+      made->report.status = CompileStatus::timed_out;
+      made->stable = false;
       return made;
     }
     if (!done->ok()) {
@@ -186,26 +218,34 @@ Result<Compiler::Made> Compiler::make(const Found& found, std::string_view sourc
                                   base::shorten_middle(candidate::log_of(*done), 2000));
     }
   }
-  report.status = CompileStatus::succeeded;
   return made;
+}
+
+Result<CompileReport> Compiler::try_compile(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                            unsigned arch) const {
+  auto calls = calls_of(workloads);
+  if (!calls) return tl::unexpected<Error>(calls.error());
+  const auto there = found();
+  if (!there) return tl::unexpected<Error>(there.error());
+  const auto work = base::TempDir::create("ptxbench-compile");
+  if (!work) return tl::unexpected<Error>(work.error());
+  const CompileOptions options;
+  auto made = assemble(**there, source, *calls, arch, options, Clock::now() + options.wall_limit, work->path());
+  if (!made) return tl::unexpected<Error>(made.error());
+  return std::move(made->report);
 }
 
 Result<candidate::Compilation> Compiler::compile(std::string_view source,
                                                  const std::vector<problem::Problem>& workloads,
                                                  const CompileOptions& options) const {
-  std::vector<CallArguments> calls;
-  for (const problem::Problem& workload : workloads) {
-    auto call = call_arguments(workload);
-    if (!call) return tl::unexpected<Error>(call.error());
-    calls.push_back(std::move(*call));
-  }
-  calls = distinct_calls(std::move(calls));
+  const auto calls = calls_of(workloads);
+  if (!calls) return tl::unexpected<Error>(calls.error());
   candidate::Compilation result;
   result.static_findings = candidate::check_triton_source(source);
   const auto there = found();
   if (!there) return tl::unexpected<Error>(there.error());
   const candidate::ArtifactCache& cache = cuda_.cache();
-  const std::string id = artifact_id(**there, source, calls, options);
+  const std::string id = artifact_id(**there, source, *calls, options);
   const auto finish = [&](candidate::ArtifactCache::Entry entry) {
     result.report = std::move(entry.report);
     if (result.report.succeeded()) result.artifact = std::move(entry.artifact);
@@ -223,7 +263,7 @@ Result<candidate::Compilation> Compiler::compile(std::string_view source,
   const auto start = Clock::now();
   const auto build = base::TempDir::create("ptxbench-compile");
   if (!build) return tl::unexpected<Error>(build.error());
-  auto made = make(**there, source, calls, options, build->path());
+  auto made = make(**there, source, *calls, options, build->path());
   if (!made) return tl::unexpected<Error>(made.error());
   made->report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (!made->stable) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,6 +27,10 @@ class Compiler {
   Result<candidate::Compilation> compile(std::string_view source, const std::vector<problem::Problem>& workloads,
                                          const candidate::CompileOptions& options) const;
 
+  /// Only what the compilers say, for Hopper (90) or Blackwell (100): nothing is kept.
+  Result<candidate::CompileReport> try_compile(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                               unsigned arch) const;
+
  private:
   struct Found {
     Installation installation;
@@ -33,9 +39,14 @@ class Compiler {
   };
   struct Made {
     candidate::CompileReport report;
+    Record record;
+    std::vector<std::string> kernel_names;
     bool stable = true;  ///< would be the same again
   };
   Result<const Found*> found() const;
+  Result<Made> assemble(const Found& found, std::string_view source, const std::vector<CallArguments>& calls,
+                        unsigned arch, const candidate::CompileOptions& options,
+                        std::chrono::steady_clock::time_point deadline, const std::filesystem::path& work) const;
   Result<Made> make(const Found& found, std::string_view source, const std::vector<CallArguments>& calls,
                     const candidate::CompileOptions& options, const std::filesystem::path& work) const;
   std::string artifact_id(const Found& found, std::string_view source, const std::vector<CallArguments>& calls,

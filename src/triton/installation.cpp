@@ -119,7 +119,10 @@ Result<fs::path> find_launcher() {
   constexpr const char* kName = "libptxbench_triton_launcher.a";
   std::vector<fs::path> places;
   if (const std::string own = environment("PTXBENCH_TRITON_LAUNCHER"); !own.empty()) places.emplace_back(own);
-  if (const auto program = base::executable_path()) places.push_back(program->parent_path() / "lib" / "triton" / kName);
+  if (const auto program = base::executable_path()) {
+    places.push_back(program->parent_path() / "lib" / "triton" / kName);
+    places.push_back(program->parent_path().parent_path() / "lib" / "triton" / kName);
+  }
   places.push_back(fs::path(PTXBENCH_BUILD_DIR) / "lib" / "triton" / kName);
   for (const fs::path& place : places) {
     std::error_code error;

@@ -28,15 +28,16 @@ constexpr std::uint64_t kAnswerBytes = std::uint64_t{96} << 20;
 constexpr std::size_t kMostLog = 64 << 10;
 constexpr int kPtxVersion = 90;  ///< of the toolkit that assembles it
 
-/// What the candidate's host code may ask of the device: the emulated one's numbers, which are an H200's.
-Json describe_target(candidate::Target) {
-  return {{"arch", 90},
+/// What the candidate's host code may ask of the device: for Hopper the emulated one's numbers, which are an H200's.
+Json describe_target(unsigned arch) {
+  const bool blackwell = arch >= 100;
+  return {{"arch", arch},
           {"ptx_version", kPtxVersion},
-          {"name", "NVIDIA H200"},
-          {"sm_count", 132},
+          {"name", blackwell ? "NVIDIA B200" : "NVIDIA H200"},
+          {"sm_count", blackwell ? 148 : 132},
           {"shared_bytes", kMostShared},
-          {"memory_bytes", std::uint64_t{141} << 30},
-          {"l2_bytes", std::uint64_t{50} << 20}};
+          {"memory_bytes", std::uint64_t{blackwell ? 180U : 141U} << 30},
+          {"l2_bytes", std::uint64_t{blackwell ? 126U : 50U} << 20}};
 }
 
 Json describe(const CallArgument& argument) {
@@ -109,7 +110,7 @@ Result<Lowering> lower(const Installation& installation, std::string_view source
   Json request = {{"source", source},
                   {"stand_in", kStandIn},
                   {"imports", candidate::triton_imports()},
-                  {"target", describe_target(options.target)},
+                  {"target", describe_target(options.arch)},
                   {"path", Json::array()},
                   {"output_fd", memory->fd()},
                   {"output_bytes", memory->bytes()},

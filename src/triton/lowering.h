@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "candidate/compiler.h"
 #include "problem/dataset.h"
 #include "triton/installation.h"
 #include "triton/record.h"
@@ -18,7 +17,7 @@ namespace ptxbench::triton {
 Result<CallArguments> call_arguments(const problem::Problem& problem);
 
 struct LoweringOptions {
-  candidate::Target target = candidate::Target::sm_90a;
+  unsigned arch = 90;  ///< 90 (Hopper) or 100 (Blackwell), each with its "a" features
   std::chrono::milliseconds wall_limit = std::chrono::minutes(3);
   std::uint64_t memory_bytes = std::uint64_t{8} << 30;  ///< private writable
   std::stop_token cancel;

@@ -1,10 +1,13 @@
 """C[M, N] = A[M, K] B[N, K]^T in bf16, with tensor descriptors made in the kernel, whose tensor maps lie in scratch memory
 that `triton.set_allocator` provides."""
+# region imports
 import torch
 import triton
 import triton.language as tl
+# endregion imports
 
 
+# region kernel
 @triton.jit
 def gemm_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     a_desc = tl.make_tensor_descriptor(a_ptr, shape=[M, K], strides=[K, 1], block_shape=[BLOCK_M, BLOCK_K])
@@ -20,11 +23,14 @@ def gemm_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl
 
 def scratch(size: int, alignment: int, stream):
     return torch.empty(size, device="cuda", dtype=torch.int8)
+# endregion kernel
 
 
+# region run
 def run(A: torch.Tensor, B: torch.Tensor, C: torch.Tensor):
     M, K = A.shape
     N = B.shape[0]
     triton.set_allocator(scratch)
     gemm_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 128))](A, B, C, M, N, K, BLOCK_M=64, BLOCK_N=128, BLOCK_K=64,
                                                            num_warps=4, num_stages=3)
+# endregion run

@@ -1,10 +1,13 @@
 """C[M, N] = A[M, K] B[N, K]^T in bf16, with pointers and masks: one tile of C per program, operands pipelined through
 shared memory by cp.async, products by wgmma."""
+# region imports
 import torch
 import triton
 import triton.language as tl
+# endregion imports
 
 
+# region kernel
 @triton.jit
 def gemm_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bn, stride_cm,
                 BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr):
@@ -31,8 +34,10 @@ def gemm_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bn, stride_cm,
         b += BLOCK_K
     c = c_ptr + m[:, None] * stride_cm + n[None, :]
     tl.store(c, sum.to(tl.bfloat16), mask=(m[:, None] < M) & (n[None, :] < N))
+# endregion kernel
 
 
+# region run
 def run(A: torch.Tensor, B: torch.Tensor, C: torch.Tensor):
     M, K = A.shape
     N = B.shape[0]
@@ -41,3 +46,4 @@ def run(A: torch.Tensor, B: torch.Tensor, C: torch.Tensor):
     gemm_kernel[grid](A, B, C, M, N, K, A.stride(0), B.stride(0), C.stride(0),
                       BLOCK_M=block_m, BLOCK_N=128, BLOCK_K=64, GROUP_M=8, num_warps=8 if block_m == 128 else 4,
                       num_stages=4)
+# endregion run

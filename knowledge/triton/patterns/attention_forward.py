@@ -1,12 +1,15 @@
 """Attention without a mask, forward, in bf16, with the natural logarithm of each row's sum of exponentials: one tile of
 queries per program, keys and values in a loop, softmax kept up to date as they come."""
+# region imports
 import math
 
 import torch
 import triton
 import triton.language as tl
+# endregion imports
 
 
+# region kernel
 @triton.jit
 def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, S, scale, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
                      D: tl.constexpr):
@@ -32,10 +35,13 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, S, scale, BLOCK_M: tl.
         largest = now
     tl.store(o_ptr + head + rows, (out / total[:, None]).to(tl.bfloat16), mask=m[:, None] < S)
     tl.store(lse_ptr + tl.program_id(1) * S + m, (largest + tl.log2(total)) * 0.6931471805599453, mask=m < S)
+# endregion kernel
 
 
+# region run
 def run(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, O: torch.Tensor, LSE: torch.Tensor):
     B, H, S, D = Q.shape
     scale = 1.0 / math.sqrt(D) * 1.4426950408889634
     attention_kernel[(triton.cdiv(S, 64), B * H)](Q, K, V, O, LSE, S, scale, BLOCK_M=64, BLOCK_N=64, D=D, num_warps=4,
                                                   num_stages=2)
+# endregion run

@@ -55,7 +55,8 @@ Result<std::string> compile_triton(const Hub& hub, const CompileJob& job, const 
   if (!report) return tl::unexpected(report.error());
   std::string said;
   for (const candidate::CompilerMessage& message : report->messages) {
-    if (message.rule != "triton.note")
+    // ptxas warns of register counts that Triton itself chose.
+    if (message.rule != "triton.note" && message.rule != "compile.warning")
       said += fmt::format("{}:{}: {}\n", message.rule, message.where.line, message.text);
   }
   if (!report->succeeded() && said.empty()) said = report->log;

@@ -118,10 +118,10 @@ Result<Compiler::Made> Compiler::assemble(const Found& found, std::string_view s
                                           const std::vector<CallArguments>& calls, unsigned arch,
                                           const CompileOptions& options, Clock::time_point deadline,
                                           const fs::path& work) const {
-  const candidate::Toolchain& tools = cuda_.toolchain();
   Made made;
   CompileReport& report = made.report;
-  report.compiler = fmt::format("triton {}, ptxas {}", found.installation.triton_version, tools.cuda.version);
+  report.compiler =
+      fmt::format("triton {}, ptxas {}", found.installation.triton_version, cuda_.toolchain().cuda.version);
 
   LoweringOptions lowering_options;
   lowering_options.arch = arch;
@@ -151,33 +151,54 @@ Result<Compiler::Made> Compiler::assemble(const Found& found, std::string_view s
     return made;
   }
 
-  auto merged = merge_ptx(record.kernels);
-  if (!merged) {
-    report.messages.push_back(message_of(candidate::MessageLevel::error, "triton.ptx", merged.error().message, 0));
-    return made;
+  // Modules for other targets than Hopper cannot be joined, as their PTX is not parsed; nor are they ever loaded.
+  std::vector<std::string> modules;
+  if (arch == kHopper) {
+    auto merged = merge_ptx(record.kernels);
+    if (!merged) {
+      report.messages.push_back(message_of(candidate::MessageLevel::error, "triton.ptx", merged.error().message, 0));
+      return made;
+    }
+    made.kernel_names = std::move(merged->names);
+    modules.push_back(std::move(merged->text));
+  } else {
+    for (const Kernel& kernel : record.kernels) modules.push_back(kernel.ptx);
   }
-  made.kernel_names = std::move(merged->names);
-  if (auto written = base::write_file_atomic(work / "kernel.ptx", merged->text); !written) {
+  for (const std::string& module : modules) {
+    if (auto done = assemble_module(module, arch, options, deadline, work, made); !done) {
+      return tl::unexpected<Error>(done.error());
+    }
+    if (!report.succeeded()) break;
+  }
+  return made;
+}
+
+/// ptxas, with its remarks added to the report.
+Result<void> Compiler::assemble_module(const std::string& ptx, unsigned arch, const CompileOptions& options,
+                                       Clock::time_point deadline, const fs::path& work, Made& made) const {
+  const candidate::Toolchain& tools = cuda_.toolchain();
+  CompileReport& report = made.report;
+  if (auto written = base::write_file_atomic(work / "kernel.ptx", ptx); !written) {
     return tl::unexpected<Error>(written.error());
   }
   std::vector<std::string> argv = {(tools.cuda.nvcc.parent_path() / "ptxas").string(), "-v", "-lineinfo",
                                    fmt::format("-arch=sm_{}a", arch)};
-  const bool fmad =
-      std::all_of(record.kernels.begin(), record.kernels.end(), [](const Kernel& one) { return one.fmad; });
+  const std::vector<Kernel>& kernels = made.record.kernels;
+  const bool fmad = std::all_of(kernels.begin(), kernels.end(), [](const Kernel& one) { return one.fmad; });
   if (!fmad) argv.emplace_back("--fmad=false");
   report.flags.assign(argv.begin() + 1, argv.end());
   argv.insert(argv.end(), {"kernel.ptx", "-o", "kernel.cubin"});
   const auto assembled = candidate::run_tool(std::move(argv), work, tools, {deadline, options.memory_limit_bytes});
   if (!assembled) return tl::unexpected<Error>(assembled.error());
   const std::string said = candidate::log_of(*assembled);
-  parse_compiler_output(said, merged->text, report);
+  parse_compiler_output(said, ptx, report);
   report.log = base::shorten_middle(report.log + said, kMaxLogBytes);
   report.status = assembled->ok()                        ? CompileStatus::succeeded
                   : assembled->timed_out                 ? CompileStatus::timed_out
                   : candidate::out_of_memory(*assembled) ? CompileStatus::out_of_memory
                                                          : CompileStatus::failed;
   made.stable = report.succeeded() || report.status == CompileStatus::failed;
-  return made;
+  return {};
 }
 
 /// Leaves the artifact's files in `work` if the report says `succeeded`.

@@ -47,6 +47,9 @@ class Compiler {
   Result<Made> assemble(const Found& found, std::string_view source, const std::vector<CallArguments>& calls,
                         unsigned arch, const candidate::CompileOptions& options,
                         std::chrono::steady_clock::time_point deadline, const std::filesystem::path& work) const;
+  Result<void> assemble_module(const std::string& ptx, unsigned arch, const candidate::CompileOptions& options,
+                               std::chrono::steady_clock::time_point deadline, const std::filesystem::path& work,
+                               Made& made) const;
   Result<Made> make(const Found& found, std::string_view source, const std::vector<CallArguments>& calls,
                     const candidate::CompileOptions& options, const std::filesystem::path& work) const;
   std::string artifact_id(const Found& found, std::string_view source, const std::vector<CallArguments>& calls,

@@ -98,7 +98,7 @@ Result<Installation> find_installation() {
     return infrastructure_error("Triton is not in {}: {}", folder.string(), kRemedy);
   }
   std::string tried;
-  for (const char* python : {"python3.11", "/usr/bin/python3", "python3"}) {
+  for (const char* python : {"/usr/bin/python3.11", "python3.11", "python3"}) {
     if (!base::find_program(python)) continue;
     auto found = probe(python, folder);
     if (!found) {

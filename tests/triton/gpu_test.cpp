@@ -30,8 +30,8 @@ TEST_P(TritonOnGpu, PassesAsOnTheEmulator) {
 INSTANTIATE_TEST_SUITE_P(All, TritonOnGpu,
                          testing::Values("gemm_pointers.py", "gemm_descriptors.py", "gemm_device_descriptors.py",
                                          "gemm_split_k.py"),
-                         [](const testing::TestParamInfo<const char*>& info) {
-                           return std::string(info.param).substr(0, std::string(info.param).find('.'));
+                         [](const testing::TestParamInfo<const char*>& test) {
+                           return std::string(test.param).substr(0, std::string(test.param).find('.'));
                          });
 
 }  // namespace

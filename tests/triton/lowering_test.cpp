@@ -56,7 +56,7 @@ def run(x: torch.Tensor, s: float, y: torch.Tensor):
     rest.fill_(1.5)
     y.view(-1)[:300].copy_(x.reshape(600)[300:])
     grid = lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
-    copy_kernel[grid](x[1], y.t()[3:], 16, s, BLOCK=128, num_warps=2)
+    copy_kernel[grid](x[1], y.t()[4:], 16, s, BLOCK=128, num_warps=2)
     copy_kernel[grid](part, y, 32, s, BLOCK=128, num_warps=2)
     return y
 )");
@@ -81,7 +81,7 @@ def run(x: torch.Tensor, s: float, y: torch.Tensor):
   EXPECT_EQ(first.grid, (std::array<std::uint32_t, 3>{5, 1, 1}));
   ASSERT_EQ(first.parameters.size(), 4U);
   EXPECT_EQ(first.parameters[0].offset, 400U);
-  EXPECT_EQ(first.parameters[1].offset, 12U);
+  EXPECT_EQ(first.parameters[1].offset, 16U);
   EXPECT_EQ(first.parameters[2].value, 16U);
   EXPECT_EQ(first.parameters[3].value, 0x40400000U);  // 3.0f
 }
@@ -166,7 +166,7 @@ def run(x, s, y):
 )",
          Record::Status::failed, "triton.compile", "shared memory", 18},
     }),
-    [](const testing::TestParamInfo<Refusal>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Refusal>& test) { return test.param.name; });
 
 // --- hostile code
 
@@ -217,9 +217,6 @@ def attempt(name, what):
         print(name, "was possible")
     except BaseException as error:
         print(name, type(error).__name__)
-def sockets():
-    import socket
-    socket.socket(socket.AF_INET).connect(("127.0.0.1", 80))
 attempt("write", lambda: open("/tmp/ptxbench-hostile", "w"))
 attempt("remove", lambda: os.remove("/etc/hostname"))
 attempt("process", lambda: os.fork())

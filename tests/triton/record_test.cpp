@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"StepsAreDeep", [](Json& j) { j["calls"][0]["steps"][0] = Json::array({Json::array()}); }, "not an object"},
         {"NothingIsLaunched", [](Json& j) { j["calls"][0]["steps"].erase(2); }, "no kernel is launched"},
     }),
-    [](const testing::TestParamInfo<Damage>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Damage>& test) { return test.param.name; });
 
 TEST(Record, TextThatIsNoJsonIsRefused) {
   for (const char* text : {"", "{", "[]", "null", "\xff\xfe"}) {

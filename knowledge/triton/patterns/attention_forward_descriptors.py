@@ -13,8 +13,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 # region step
 @triton.jit
 def attend(out, largest, total, q, k_desc, v_desc, head, m, first, last, S, scale, BLOCK_N: tl.constexpr,
-           D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr, SPECIALIZE: tl.constexpr):
-    for start in tl.range(first, last, BLOCK_N, warp_specialize=SPECIALIZE):
+           D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr):
+    for start in range(first, last, BLOCK_N):
         k = k_desc.load([head, start, 0]).reshape(BLOCK_N, D)
         scores = tl.dot(q, k.T) * scale
         if MASKED:
@@ -37,7 +37,7 @@ def attend(out, largest, total, q, k_desc, v_desc, head, m, first, last, S, scal
 # region kernel
 @triton.jit
 def attention_kernel(q_desc, k_desc, v_desc, o_desc, lse_ptr, S, scale, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                     D: tl.constexpr, CAUSAL: tl.constexpr, SPECIALIZE: tl.constexpr):
+                     D: tl.constexpr, CAUSAL: tl.constexpr):
     head = tl.program_id(1)
     tile = tl.program_id(0) * BLOCK_M
     m = tile + tl.arange(0, BLOCK_M)
@@ -49,9 +49,9 @@ def attention_kernel(q_desc, k_desc, v_desc, o_desc, lse_ptr, S, scale, BLOCK_M:
     whole = (tile if CAUSAL else S) // BLOCK_N * BLOCK_N
     end = min(tile + BLOCK_M, S) if CAUSAL else S
     out, largest, total = attend(out, largest, total, q, k_desc, v_desc, head, m, 0, whole, S, scale, BLOCK_N, D, False,
-                                 CAUSAL, SPECIALIZE)
+                                 CAUSAL)
     out, largest, total = attend(out, largest, total, q, k_desc, v_desc, head, m, whole, end, S, scale, BLOCK_N, D, True,
-                                 CAUSAL, False)
+                                 CAUSAL)
     o_desc.store([head, tile, 0], (out / total[:, None]).to(tl.bfloat16).reshape(1, BLOCK_M, D))
     tl.store(lse_ptr + head * S + m, (largest + tl.log2(total)) * 0.6931471805599453, mask=m < S)
 # endregion kernel
@@ -67,7 +67,6 @@ def run(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, O: torch.Tensor, LSE:
     descriptors = [TensorDescriptor.from_tensor(t.view(B * H, S, D), [1, rows, D])
                    for t, rows in ((Q, BLOCK_M), (K, BLOCK_N), (V, BLOCK_N), (O, BLOCK_M))]
     scale = 1.4426950408889634 / math.sqrt(D)  # scores in powers of two
-    specialize = torch.cuda.get_device_capability()[0] >= 10
     attention_kernel[(triton.cdiv(S, BLOCK_M), B * H)](*descriptors, LSE, S, scale, BLOCK_M, BLOCK_N, D, CAUSAL,
-                                                       specialize, num_warps=8, num_stages=3)
+                                                       num_warps=8, num_stages=3)
 # endregion run

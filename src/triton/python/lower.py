@@ -323,7 +323,15 @@ def scalar(lowering, kind, value):
 HOST_TYPES = {8: 10, 9: 8, 10: 9}
 
 
+# Whose parameters of kernels with descriptors are known to be as below.
+DESCRIPTOR_VERSIONS = ((3, 4), (3, 6))
+
+
 def descriptor(lowering, value, meta):
+    version = tuple(int(one) for one in lowering.triton.__version__.split(".")[:2])
+    if not DESCRIPTOR_VERSIONS[0] <= version <= DESCRIPTOR_VERSIONS[1]:
+        raise lowering.torch.NotHere(f"host tensor descriptors of Triton {lowering.triton.__version__}: known are 3.4 to "
+                                     "3.6; make the descriptor in the kernel (tl.make_tensor_descriptor)")
     shape, strides = [int(one) for one in value.shape], [int(one) for one in value.strides]
     extents = list(shape)
     if meta.get("fp4_padded"):

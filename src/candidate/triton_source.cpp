@@ -255,6 +255,7 @@ Extraction extract_triton_candidate(std::string_view answer) {
       blocks.back().closed ? "" : " The last block has no closing fence: the answer may have been cut off.";
   if (!any) {
     std::vector<std::string> languages;
+    languages.reserve(blocks.size());
     for (const auto& block : blocks) languages.push_back(block.language.empty() ? "(none)" : block.language);
     return fail(NoCodeReason::wrong_language, fmt::format("No fenced block is Python; the languages are: {}. {}{}",
                                                           fmt::join(languages, ", "), kHowTo, cut));

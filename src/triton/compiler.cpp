@@ -162,6 +162,7 @@ Result<Compiler::Made> Compiler::assemble(const Found& found, std::string_view s
     made.kernel_names = std::move(merged->names);
     modules.push_back(std::move(merged->text));
   } else {
+    modules.reserve(record.kernels.size());
     for (const Kernel& kernel : record.kernels) modules.push_back(kernel.ptx);
   }
   for (const std::string& module : modules) {

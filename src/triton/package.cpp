@@ -96,6 +96,7 @@ plan::Step plan_step(const Step& from, Bytes& bytes) {
     case Step::Kind::launch: {
       out.kind = plan::StepKind::launch;
       std::vector<plan::Parameter> parameters;
+      parameters.reserve(from.parameters.size() + 2);
       for (const Parameter& one : from.parameters) parameters.push_back(plan_parameter(one));
       parameters.push_back(plan_parameter(from.scratch));
       parameters.push_back(plan::Parameter{});  // of profiling, never used
@@ -153,6 +154,7 @@ plan::Call plan_call(const RecordedCall& from, const CallArguments& call, Bytes&
   for (std::size_t i = buffers.size(); i < from.buffers.size(); ++i)
     buffers.push_back({from.buffers[i], plan::kScratch, 0});
   std::vector<plan::Step> steps;
+  steps.reserve(from.steps.size());
   for (const Step& one : from.steps) steps.push_back(plan_step(one, bytes));
   plan::Call out{};
   out.arguments = static_cast<std::uint32_t>(arguments.size());
@@ -176,6 +178,7 @@ std::string write_plan(const Record& record, const std::vector<std::string>& ker
     kernels.push_back({bytes.text(kernel_names[i]), from.warps * 32, from.shared, from.cluster, 0});
   }
   std::vector<plan::Call> table;
+  table.reserve(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) table.push_back(plan_call(record.calls[i], calls[i], bytes));
   plan::Header header{};
   std::copy(std::begin(plan::kMagic), std::end(plan::kMagic), header.magic);

@@ -12,6 +12,24 @@ function(ptxbench_compile_options target)
   endif()
 endfunction()
 
+# PTXBENCH_CUDA_INCLUDE: the folder with CUDA 13.0's headers, or nothing; then PTXBENCH_CUDA_FOUND says what was there.
+function(ptxbench_find_cuda_headers)
+  find_path(include cuda_runtime_api.h
+    HINTS ${PTXBENCH_CUDA_HOME}/include $ENV{CUDA_HOME}/include $ENV{CUDA_PATH}/include
+          ${PROJECT_SOURCE_DIR}/third_party/cuda/include ${PROJECT_SOURCE_DIR}/.deps/cuda/include
+    PATHS /usr/local/cuda-13.0/include /usr/local/cuda/include NO_CACHE)
+  set(version 0)
+  if(include)
+    file(STRINGS ${include}/cuda_runtime_api.h version_line REGEX "define CUDART_VERSION")
+    string(REGEX MATCH "[0-9]+" version "${version_line}")
+  endif()
+  if(version EQUAL 13000)
+    set(PTXBENCH_CUDA_INCLUDE ${include} PARENT_SCOPE)
+  else()
+    set(PTXBENCH_CUDA_FOUND "found '${include}', version ${version}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # Sources that are listed but not written yet would stop the configuration of every other room: while
 # PTXBENCH_ALLOW_MISSING_SOURCES is on they are left out with a warning.
 function(ptxbench_existing_sources result)

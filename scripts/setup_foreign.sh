@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the foreign code that the emulator is tried on, into .deps/foreign: Triton's compiler (a Python package, about
-# 190 MB) with published kernels, which it then compiles to PTX, and CUTLASS's headers. Not part of the normal set-up:
+# Fetches the foreign code that the emulator is tried on, into .deps/foreign: published Triton kernels, which Triton's
+# compiler (scripts/setup_triton.sh) then compiles to PTX, and CUTLASS's headers. Not part of the normal set-up:
 # the tests labelled foreign run it. Usage: setup_foreign.sh [triton-ptx] [cutlass]
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -25,6 +25,14 @@ fetch() {
   set_stamp "foreign-$name" "$stamp"
 }
 
+# .deps/foreign/triton: the compiler that candidates in Triton have too.
+link_triton() {
+  "$ROOT/scripts/setup_triton.sh"
+  mkdir -p "$DEPS/foreign"
+  [ -e "$DEPS/foreign/triton" ] || ln -sfn ../triton "$DEPS/foreign/triton"
+  is_stamped foreign-triton "$(stamp_of "$TRITON_WHEELS" . layout-1)" || set_stamp foreign-triton "$(stamp_of "$TRITON_WHEELS" . layout-1)"
+}
+
 # Triton's extension module is built for this Python.
 python_311() {
   local python
@@ -40,7 +48,7 @@ python_311() {
 # .deps/foreign/triton-ptx: the PTX of tests/foreign/generate_triton.py, about a second and a half per kernel and core.
 make_triton_ptx() {
   local stamp work
-  fetch triton "$FOREIGN_TRITON_WHEELS" .
+  link_triton
   fetch liger "$FOREIGN_LIGER_WHEELS" .
   fetch conch "$FOREIGN_CONCH_WHEELS" .
   fetch fla "$FOREIGN_FLA_WHEELS" .
@@ -63,7 +71,7 @@ for what in "${@:-triton-ptx cutlass}"; do
   for name in $what; do
     case $name in
       # To import: PYTHONPATH=.deps/foreign/triton with Python 3.11.
-      triton) fetch triton "$FOREIGN_TRITON_WHEELS" . ;;
+      triton) link_triton ;;
       triton-ptx) make_triton_ptx ;;
       # Headers: .deps/foreign/cutlass/include and .deps/foreign/cutlass/tools/util/include.
       cutlass) fetch cutlass "$FOREIGN_CUTLASS_WHEELS" cutlass_library/source ;;

@@ -43,6 +43,7 @@ struct Options {
   ProblemChoice problem;
   std::string launch;
   bool answer = false;
+  std::string language;
   std::vector<std::string> policies{"eager", "lazy", "random"};
   check::CheckOptions check;
   std::vector<std::uint64_t> replay;
@@ -53,7 +54,7 @@ struct Options {
   bool fresh = false;
 };
 
-constexpr std::array<std::string_view, 5> kFileEndings{".cu", ".cuh", ".ptx", ".md", ".txt"};
+constexpr std::array<std::string_view, 6> kFileEndings{".cu", ".cuh", ".py", ".ptx", ".md", ".txt"};
 
 Result<std::vector<PolicyRun>> policy_runs(const Options& options) {
   std::vector<PolicyRun> runs;
@@ -190,15 +191,18 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
 // --- a candidate
 
 Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
-  const auto source = read_candidate(options.file, options.answer);
+  const auto language = choose_language(options.language, options.file);
+  if (!language) return tl::unexpected<Error>(language.error());
+  const auto source = read_candidate(options.file, options.answer, *language);
   if (!source) return tl::unexpected<Error>(source.error());
   const auto problems = find_problems(options.problem);
   if (!problems) return tl::unexpected<Error>(problems.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
-  const evaluation::CandidateCheck how{options.check, runs, options.full, options.sample_clusters};
+  evaluation::CandidateCheck how{options.check, runs, options.full, options.sample_clusters, {}};
+  how.compile.language = *language;
   const auto make = [&] { return evaluation::check_candidate(*source, *problems, how, **evaluator, report); };
-  const auto compilation = (*evaluator)->compiler().compile(*source);
+  const auto compilation = (*evaluator)->compile(*source, *problems, how.compile);
   if (!compilation) return tl::unexpected<Error>(compilation.error());
   if (!compilation->artifact) return make();  // it does not compile, which is quickly said again
   return stored_or_made(options, evaluation::check_key(*compilation, *problems, settings_of(options, runs)), report,
@@ -308,6 +312,7 @@ void add_check(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--workload", options->problem.workloads, "Stored workload (repeatable)")
       ->allow_extra_args(false);
   command->add_option("--axis", options->problem.axes, "Axis value, as M=256 (repeatable)")->allow_extra_args(false);
+  add_language(*command, options->language);
   command->add_flag("--answer", options->answer, "The file is a model's answer whatever its name");
   command->add_flag("--fresh", options->fresh, "Run again even if the result of the same check is stored");
   command->add_flag("--full", options->full, "Run every cluster, however big the problem is");

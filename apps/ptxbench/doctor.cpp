@@ -18,6 +18,7 @@
 #include "base/toolkit.h"
 #include "commands.h"
 #include "gpu/flashinfer_module.h"
+#include "triton/installation.h"
 
 namespace ptxbench::app {
 namespace {
@@ -139,6 +140,22 @@ Check check_tvm_ffi() {
   return check;
 }
 
+Check check_triton() {
+  Check check{.name = "Triton",
+              .required = false,
+              .detail = "compiler of candidates in Triton",
+              .remedy = "scripts/setup_triton.sh"};
+  const auto found = triton::find_installation();
+  check.found = found.has_value();
+  if (found) {
+    check.version = fmt::format("{} (Python {})", found->triton_version, found->python_version);
+    check.path = found->package_folder.empty() ? found->python.string() : found->package_folder.string();
+  } else {
+    check.detail = found.error().message;
+  }
+  return check;
+}
+
 Check check_cache() {
   Check check{.name = "cache folder", .remedy = "set PTXBENCH_CACHE to a writable folder"};
   const auto folder = base::cache_dir();
@@ -230,6 +247,7 @@ std::vector<Check> run_checks() {
   checks.push_back(check_cuda_runtime(toolkit));
   checks.push_back(check_host_compiler());
   checks.push_back(check_tvm_ffi());
+  checks.push_back(check_triton());
   checks.push_back(check_cuda_tool("cuobjdump", false, toolkit, "shows machine code", kSetup));
   checks.push_back(check_cuda_tool("nvdisasm", false, toolkit, "shows machine code", kSetup));
   checks.push_back(check_cuda_tool("compute-sanitizer", false, toolkit, "only for real-GPU runs",

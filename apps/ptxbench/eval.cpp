@@ -34,7 +34,7 @@ struct Options {
   std::string backend = "auto";
   std::string completion = "eager";
   std::string tensor_cores = "fast";
-  std::string target = "sm_90a", tolerance = "strict", hazards, feedback;
+  std::string target = "sm_90a", tolerance = "strict", language, hazards, feedback;
   std::size_t feedback_tokens = 0;
   std::optional<unsigned> sample_clusters;
   std::uint64_t seed = 1, budget = 0;
@@ -121,6 +121,9 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   const auto target = candidate::parse_target(options.target);
   if (!target) return tl::unexpected<Error>(target.error());
   evaluate.compile.target = *target;
+  const auto language = choose_language(options.language, options.kernel);
+  if (!language) return tl::unexpected<Error>(language.error());
+  evaluate.compile.language = *language;
   evaluate.completion = *completion;
   const auto hazards = evaluation::parse_hazards(hazards_of(options));
   if (!hazards) return tl::unexpected<Error>(hazards.error());
@@ -134,7 +137,7 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   evaluate.full = options.full;
   evaluate.host.idle = std::chrono::milliseconds(static_cast<std::int64_t>(options.host_seconds * 1000));
 
-  auto source = read_candidate(options.kernel, options.answer);
+  auto source = read_candidate(options.kernel, options.answer, *language);
   if (!source) return tl::unexpected<Error>(source.error());
   const auto problems = find_problems({options.data, options.problem, options.workloads, options.axes});
   if (!problems) return tl::unexpected<Error>(problems.error());
@@ -151,7 +154,9 @@ Result<base::Json> request_of(const Options& options) {
     return input_error("--data and --service exclude each other: a service has its own problem folders");
   }
   if (options.device != 0) return input_error("--device and --service exclude each other: a service chooses");
-  const auto source = read_candidate(options.kernel, options.answer);
+  const auto language = choose_language(options.language, options.kernel);
+  if (!language) return tl::unexpected<Error>(language.error());
+  const auto source = read_candidate(options.kernel, options.answer, *language);
   if (!source) return tl::unexpected<Error>(source.error());
   base::Json how{{"seed", options.seed},
                  {"seeds", options.seeds},
@@ -159,6 +164,7 @@ Result<base::Json> request_of(const Options& options) {
                  {"tensor_cores", options.tensor_cores},
                  {"tolerance", options.tolerance},
                  {"target", options.target},
+                 {"language", candidate::to_string(*language)},
                  {"full", options.full},
                  {"hazards", hazards_of(options)},
                  {"budget", options.budget},
@@ -209,7 +215,9 @@ ExitCode judge_remotely(const Options& options) {
 void add_eval(CLI::App& app, ExitCode& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("eval", "Judge one candidate: compile, execute, compare, count instructions");
-  command->add_option("kernel", options->kernel, "The candidate's .cu file, or a model's answer (.md, .txt)")
+  command
+      ->add_option("kernel", options->kernel,
+                   "The candidate's .cu or .py (Triton) file, or a model's answer (.md, .txt)")
       ->required();
   command->add_option("-p,--problem", options->problem, "Definition to judge it by")->required();
   command
@@ -280,6 +288,7 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads of the emulator (default: all cores)");
   command->add_option("--target", options->target, "Architecture")->capture_default_str();
+  add_language(*command, options->language);
   command->add_flag("--answer", options->answer,
                     "The file is a model's answer whatever its name: take the code out of it");
   command->add_flag("--json", options->json, "Write one object of schema ptxbench.evaluation/1");

@@ -20,7 +20,7 @@ namespace {
 using base::Json;
 
 struct Options {
-  std::string problem, pack, target, workload, folder;
+  std::string problem, pack, target, workload, folder, language;
   std::vector<std::string> axes, roots;
   bool json = false;
 };
@@ -48,7 +48,8 @@ Result<problem::Problem> choose(const Options& options) {
 ExitCode prompt(const Options& options) {
   const auto task = choose(options);
   if (!task) return report_error(task.error());
-  std::string knowledge, target = options.target.empty() ? "sm_90a" : options.target;
+  std::string knowledge, written = options.language.empty() ? "cuda" : options.language,
+                         target = options.target.empty() ? "sm_90a" : options.target;
   if (!options.pack.empty()) {
     auto folder = Result<std::filesystem::path>(options.folder);
     if (options.folder.empty()) folder = knowledge::find_folder();
@@ -61,12 +62,19 @@ ExitCode prompt(const Options& options) {
       return report_error(
           Error{ErrorKind::input, fmt::format("pack {} is for {}, not for {}", options.pack, tag->target, target)});
     }
+    if (!options.language.empty() && options.language != tag->language) {
+      return report_error(Error{ErrorKind::input, fmt::format("pack {} is for {}, not for {}", options.pack,
+                                                              tag->language, options.language)});
+    }
     target = tag->target;
+    written = tag->language;
     auto text = hub->text(options.pack);
     if (!text) return report_error(text.error());
     knowledge = std::move(*text);
   }
-  const std::string system = agent::system_message(target, knowledge);
+  const auto language = candidate::parse_language(written);
+  if (!language) return report_error(language.error());
+  const std::string system = agent::system_message(target, knowledge, *language);
   const std::string user = agent::task_message({*task});
   const std::size_t tokens = knowledge::estimate_tokens(system) + knowledge::estimate_tokens(user);
   if (options.json) {
@@ -74,6 +82,7 @@ ExitCode prompt(const Options& options) {
                Json{{"schema", "ptxbench.prompt/1"},
                     {"problem", task->definition.name},
                     {"target", target},
+                    {"language", candidate::to_string(*language)},
                     {"pack", options.pack.empty() ? Json(nullptr) : Json(options.pack)},
                     {"estimated_tokens", tokens},
                     {"messages", {{{"role", "system"}, {"content", system}}, {{"role", "user"}, {"content", user}}}}}
@@ -94,6 +103,10 @@ void add_prompt(CLI::App& app, ExitCode& exit_code) {
   command->add_option("-p,--problem", options->problem, "Definition the model is to solve")->required();
   command->add_option("--pack", options->pack, "Knowledge pack (ptxbench knowledge list); none if left out");
   command->add_option("--target", options->target, "Architecture, where no pack says it (default sm_90a)");
+  command
+      ->add_option("--language", options->language,
+                   "What the model is to write, where no pack says it: cuda (default) or triton")
+      ->check(CLI::IsMember({"cuda", "triton"}));
   command->add_option("--workload", options->workload, "Stored workload");
   command->add_option("--axis", options->axes, "Axis value, as M=256 (repeatable)");
   command->add_option("--data", options->roots, "Folder in FlashInfer-Trace layout (repeatable)");

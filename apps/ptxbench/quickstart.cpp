@@ -26,6 +26,7 @@ struct Options {
   std::string model = "replay", problem = "gemm_n7168_k5120", answers, output;
   std::string base_url = "https://api.openai.com/v1", key_variable = "OPENAI_API_KEY";
   std::vector<std::string> data, axes, models_files;
+  std::string language = "cuda";
   unsigned turns = 0;
   bool require_target = true;
 };
@@ -38,7 +39,9 @@ Result<std::unique_ptr<models::Model>> make_model(const Options& options) {
     if (config.answers.empty()) {
       auto home = base::home_dir();
       if (!home) return tl::unexpected<Error>(home.error());
-      config.answers = *home / "examples" / "replay" / options.problem;
+      config.answers = *home / "examples" / "replay";
+      if (options.language != "cuda") config.answers /= options.language;
+      config.answers /= options.problem;
     }
   } else if (options.model.starts_with("openai:")) {
     config = models::default_config(models::Provider::openai, options.model);
@@ -87,6 +90,12 @@ std::string opening(const std::string& answer) {
   return std::string(base::trim(std::string_view(answer).substr(0, fence)));
 }
 
+/// Where a turn's candidate is written.
+std::string kernel_file(const agent::Trajectory& trajectory, const agent::Turn& turn) {
+  const bool triton = agent::language_of(trajectory) == candidate::Language::triton;
+  return fmt::format("kernel_v{}{}", turn.number, triton ? ".py" : ".cu");
+}
+
 base::Json result_json(const agent::Trajectory& trajectory, const std::filesystem::path& output, double seconds) {
   const auto correct = static_cast<std::size_t>(
       std::count_if(trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.passed(); }));
@@ -94,7 +103,7 @@ base::Json result_json(const agent::Trajectory& trajectory, const std::filesyste
       trajectory.turns.begin(), trajectory.turns.end(), [](const agent::Turn& t) { return t.source.has_value(); }));
   base::Json kernels = base::Json::array();
   for (const auto& turn : trajectory.turns) {
-    if (turn.passed()) kernels.push_back(fmt::format("kernel_v{}.cu", turn.number));
+    if (turn.passed()) kernels.push_back(kernel_file(trajectory, turn));
   }
   return {{"schema_version", 1},
           {"created_at", agent::utc_now()},
@@ -153,6 +162,9 @@ Result<bool> run(const Options& options) {
   loop.rules.max_turns = options.turns != 0 ? std::min(options.turns, std::max(answers, 1U)) : answers;
   if (options.turns != 0 && !(*model)->answers("")) loop.rules.max_turns = options.turns;
   loop.trajectory = output / "trajectory.jsonl";
+  const auto language = candidate::parse_language(options.language);
+  if (!language) return tl::unexpected<Error>(language.error());
+  loop.language = *language;
   loop.settings["require_target"] = options.require_target;
   evaluation::EvaluateOptions evaluate;
   evaluate.require_target = options.require_target;
@@ -177,7 +189,8 @@ Result<bool> run(const Options& options) {
     }
     std::fflush(stdout);
     if (turn.source && saved) {
-      saved = base::write_file_atomic(output / fmt::format("kernel_v{}.cu", turn.number), *turn.source);
+      const std::string_view ending = loop.language == candidate::Language::triton ? ".py" : ".cu";
+      saved = base::write_file_atomic(output / fmt::format("kernel_v{}{}", turn.number, ending), *turn.source);
       if (saved) saved = base::write_file_atomic(output / fmt::format("feedback_v{}.txt", turn.number), turn.feedback);
     }
   };
@@ -219,6 +232,9 @@ void add_quickstart(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--models", options->models_files, "File with configured models (docs/models.md; repeatable)")
       ->allow_extra_args(false);
   command->add_option("--output", options->output, "New folder for the trajectory (default: runs/quickstart-TIME)");
+  command->add_option("--language", options->language, "What the model writes: cuda or triton")
+      ->check(CLI::IsMember({"cuda", "triton"}))
+      ->capture_default_str();
   command->add_flag("!--any-instructions", options->require_target, "Accept kernels that do not use the tensor cores");
   command->callback([options, &exit_code] {
     auto passed = run(*options);

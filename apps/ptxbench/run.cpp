@@ -221,7 +221,9 @@ Result<ExitCode> run(const Options& options) {
   auto models = choose_models(options, *config);
   if (!models) return tl::unexpected<Error>(models.error());
   agent::ExperimentParts parts;
-  parts.pack_text = [](std::string_view tag) { return knowledge::pack_text(tag, "sm_90a"); };
+  parts.pack_text = [language = config->language](std::string_view tag) {
+    return knowledge::pack_text(tag, "sm_90a", candidate::to_string(language));
+  };
   auto problems = agent::resolve_problems(*config);
   if (!problems) return tl::unexpected<Error>(problems.error());
   for (const std::string& pack : config->packs) {

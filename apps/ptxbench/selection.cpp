@@ -1,8 +1,8 @@
 #include "selection.h"
 
 #include "base/files.h"
-#include "candidate/extraction.h"
 #include "candidate/local_includes.h"
+#include "candidate/triton_source.h"
 
 namespace ptxbench::app {
 
@@ -13,13 +13,27 @@ Result<emulator::CompletionPolicy> parse_completion(const std::string& text) {
   return input_error("--completion {}: eager, lazy or random", text);
 }
 
-Result<std::string> read_candidate(const std::string& path, bool is_answer) {
+Result<candidate::Language> choose_language(const std::string& given, const std::string& path) {
+  if (given.empty()) return candidate::language_of_file(path);
+  auto language = candidate::parse_language(given);
+  if (!language) return input_error("--language: {}", language.error().message);
+  return language;
+}
+
+void add_language(CLI::App& command, std::string& language) {
+  command.add_option("--language", language, "cuda or triton (default: triton for .py files, else cuda)")
+      ->check(CLI::IsMember({"cuda", "triton"}));
+}
+
+Result<std::string> read_candidate(const std::string& path, bool is_answer, candidate::Language language) {
   const bool named_as_answer = path.ends_with(".md") || path.ends_with(".txt");
-  if (!is_answer && !named_as_answer) return candidate::read_with_local_includes(path);
+  const bool is_file = !is_answer && !named_as_answer;
+  if (is_file && language == candidate::Language::cuda) return candidate::read_with_local_includes(path);
   auto text = base::read_file(path, std::uint64_t{16} << 20);
   if (!text) return tl::unexpected<Error>(text.error());
   if (text->find('\0') != std::string::npos) return input_error("{} is not a text file", path);
-  candidate::Extraction extraction = candidate::extract_candidate(*text);
+  if (is_file) return std::move(*text);
+  candidate::Extraction extraction = candidate::extract_candidate(*text, language);
   if (!extraction.source) return input_error("{}: {}", path, extraction.message);
   return std::move(*extraction.source);
 }

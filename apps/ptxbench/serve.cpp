@@ -33,7 +33,9 @@ Result<std::vector<service::ExtraRoute>> environment_of(const service::ServiceOp
   const std::string backend = options.devices.empty() ? "emulator" : "auto";
   agent::Environment::Parts parts;
   parts.dataset = std::make_shared<problem::Dataset>(std::move(*dataset));
-  parts.pack_text = [](std::string_view tag) { return knowledge::pack_text(tag, "sm_90a"); };
+  parts.pack_text = [](std::string_view tag, candidate::Language language) {
+    return knowledge::pack_text(tag, "sm_90a", candidate::to_string(language));
+  };
   parts.folder = *state_dir / "episodes";
   parts.judge = [=, token = *token](const base::Json& evaluation) -> Result<std::unique_ptr<agent::Judge>> {
     const std::string url = fmt::format("http://{}:{}", host, port->load());

@@ -42,9 +42,10 @@ std::vector<models::Message> context_of(const Trajectory& trajectory, ContextPol
     // The answer's chain of thought and prose are worth nothing here; its code is what the feedback is about.
     const std::string& shown = last.source ? *last.source : last.answer;
     const std::string fence = fence_around(shown);
+    const std::string_view code = language_of(trajectory) == candidate::Language::triton ? "python" : "cpp";
     messages.back().content +=
-        fmt::format("\nYour latest answer was:\n\n{}{}\n{}{}{}\n\nIt was judged:\n\n{}", fence,
-                    last.source ? "cpp" : "", shown, shown.ends_with('\n') ? "" : "\n", fence, last.feedback);
+        fmt::format("\nYour latest answer was:\n\n{}{}\n{}{}{}\n\nIt was judged:\n\n{}", fence, last.source ? code : "",
+                    shown, shown.ends_with('\n') ? "" : "\n", fence, last.feedback);
     return messages;
   }
   const std::size_t first = policy == ContextPolicy::full ? 0 : trajectory.turns.size() - 1;

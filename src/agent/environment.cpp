@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
 constexpr unsigned kMostTurns = 1000;
+constexpr double kMostFeedbackTokens = 100000;
 constexpr std::size_t kLongestId = 128;
 constexpr std::array<std::string_view, 3> kRewards = {"passed", "stages", "speedup"};
 /// Of "stages": what a candidate earns that compiles, runs, has the right numbers, executes the wanted instructions.
@@ -106,6 +107,16 @@ void read_choice(Members& members, std::vector<std::string>& axes, std::vector<s
   }
 }
 
+void read_feedback(Members& members, LoopRules& rules) {
+  if (const auto level = members.text("feedback")) {
+    const auto parsed = parse_feedback_level(*level);
+    parsed ? void(rules.feedback = *parsed) : members.fail(parsed.error());
+  }
+  if (const auto tokens = members.number("feedback_tokens", 0, kMostFeedbackTokens)) {
+    rules.feedback_tokens = static_cast<std::size_t>(*tokens);
+  }
+}
+
 Json text_schema(std::string_view description) { return {{"type", "string"}, {"description", description}}; }
 
 }  // namespace
@@ -138,6 +149,7 @@ Result<LoopRules> rules_of(const Json& settings, std::string_view what) {
     const auto parsed = parse_stop_when(*stop);
     parsed ? void(rules.stop = *parsed) : members.fail(parsed.error());
   }
+  read_feedback(members, rules);
   if (!members.error().empty()) return input_error("{}", members.error());
   return rules;
 }
@@ -275,6 +287,7 @@ Environment::Answer Environment::reset(const Json& request) {
     const auto parsed = parse_stop_when(*stop);
     parsed ? void(loop.rules.stop = *parsed) : members.fail(parsed.error());
   }
+  read_feedback(members, loop.rules);
   if (!members.error().empty()) return refused(422, members.error());
   if (!is_id(id)) {
     return refused(422, fmt::format("episode_id: at most {} letters, digits, '.', '_' and '-'", kLongestId));
@@ -284,22 +297,28 @@ Environment::Answer Environment::reset(const Json& request) {
   }
   const auto workloads = parts_.dataset->choose(*problem, axes, uuids);
   if (!workloads) return refused(status_of(workloads.error()), workloads.error().message);
-  auto knowledge = parts_.pack_text(pack);
+  const auto language = candidate::parse_language(members.text("language").value_or("cuda"));
+  if (!language) return refused(422, language.error().message);
+  loop.language = *language;
+  auto knowledge = parts_.pack_text(pack, *language);
   if (!knowledge) return refused(status_of(knowledge.error()), knowledge.error().message);
   loop.knowledge = std::move(*knowledge);
   Json choice = Json::object();
   for (const char* key : {"workloads", "axes"}) {
     if (const Json* given = members.get(key)) choice[key] = *given;
   }
-  const Json* evaluation = members.get("evaluation");
-  if (evaluation != nullptr && !evaluation->is_object()) return refused(422, "evaluation: an object is needed");
-  auto judge = parts_.judge(evaluation != nullptr ? *evaluation : Json::object());
+  const Json* given = members.get("evaluation");
+  if (given != nullptr && !given->is_object()) return refused(422, "evaluation: an object is needed");
+  Json evaluation = given != nullptr ? *given : Json::object();
+  // As in experiments: a kernel that is right by chance is not to be rewarded.
+  if (!evaluation.contains("hazards")) evaluation["hazards"] = kHazardsOfExperiments;
+  auto judge = parts_.judge(evaluation);
   if (!judge) return refused(status_of(judge.error()), judge.error().message);
   loop.settings = {{"episode", id},
                    {"prompt_tag", pack},
                    {"reward", reward},
                    {"choice", choice},
-                   {"evaluation", evaluation != nullptr ? *evaluation : Json::object()}};
+                   {"evaluation", evaluation}};
   if (const Json* seed = members.get("seed")) loop.settings["seed"] = *seed;
 
   auto episode = std::make_shared<Episode>();
@@ -370,7 +389,11 @@ Environment::Answer Environment::step(const Json& request, std::string_view cook
     if (added) judged = open.trajectory().turns.back();
   } else {
     const auto started = Clock::now();
-    auto judgement = episode.judge->judge(*open.candidate(), episode.workloads, {});
+    JudgeOptions how;
+    how.language = language_of(open.trajectory());
+    how.feedback.level = episode.rules.feedback;
+    how.feedback.tokens = episode.rules.feedback_tokens;
+    auto judgement = episode.judge->judge(*open.candidate(), episode.workloads, how);
     if (!judgement) return failed(judgement.error());
     judged.evaluation = judgement->evaluation;
     added = open.add_judgement(std::move(*judgement), std::chrono::duration<double>(Clock::now() - started).count());

@@ -23,7 +23,7 @@ class Environment {
     std::shared_ptr<const problem::Dataset> dataset;
     /// A judge with these options of `POST /v1/evaluate`.
     std::function<Result<std::unique_ptr<Judge>>(const base::Json& evaluation)> judge;
-    std::function<Result<std::string>(std::string_view tag)> pack_text;  ///< "none": empty
+    std::function<Result<std::string>(std::string_view tag, candidate::Language)> pack_text;  ///< "none": empty
     std::filesystem::path folder;                                        ///< ID.jsonl per episode
     std::size_t most_open = 4096;  ///< episodes in memory; others are read again when they are asked for
   };
@@ -36,7 +36,7 @@ class Environment {
     std::string episode;
   };
   /// Begins an episode. Members: `problem` (needed), `workloads` or `axes`, `pack`, `turns`, `stop`, `target_speedup`,
-  /// `context`, `tell_shape`, `reward` ("passed", "stages", "speedup"), `evaluation` (options of POST /v1/evaluate),
+  /// `language`, `feedback`, `feedback_tokens`, `context`, `tell_shape`, `reward` ("passed", "stages", "speedup"), `evaluation` (options of POST /v1/evaluate),
   /// `episode_id`, `seed` (kept only).
   Answer reset(const base::Json& request);
   /// One answer of the policy: `action` with `message` (all that the model wrote) or `source` (a candidate);

@@ -220,6 +220,7 @@ class Conductor {
     loop.rules = rules_for(index);
     loop.knowledge = packs_.at(planned.pack);
     loop.tell_shape = config_.tell_shape;
+    loop.language = config_.language;
     loop.settings = {{"experiment", config_.name}, {"exp_name", planned.name},   {"model_name", planned.model},
                      {"prompt_tag", planned.pack}, {"replica", planned.replica}, {"evaluation", config_.evaluation}};
     return OpenTrajectory::begin(
@@ -325,7 +326,8 @@ class Conductor {
       if (!draining_) {
         JudgeOptions how;
         how.cancel = cancel_.get_token();
-        parts_.judge->prepare(*live->open->candidate(), how);
+        how.language = config_.language;
+        parts_.judge->prepare(*live->open->candidate(), parts_.problems[plan_[live->index].problem], how);
       }
       return [this, live] {
         --waiting_;
@@ -349,6 +351,7 @@ class Conductor {
       JudgeOptions how;
       how.cancel = cancel_.get_token();
       how.feedback = {config_.rules.feedback, config_.rules.feedback_tokens, packs_.at(plan_[live->index].pack)};
+      how.language = config_.language;
       const auto started = Clock::now();
       auto judgement = std::make_shared<Result<Judgement>>(
           parts_.judge->judge(*live->open->candidate(), parts_.problems[plan_[live->index].problem], how));

@@ -165,6 +165,13 @@ Result<ExperimentConfig> parse_experiment(std::string_view text, const std::stri
     top.fail("name", "is missing or has a slash: the experiment's name is part of its folder's");
   }
   config.models = top.texts("models_used").value_or(std::vector<std::string>());
+  if (const auto language = top.text("language")) {
+    if (const auto known = candidate::parse_language(*language)) {
+      config.language = *known;
+    } else {
+      top.fail("language", known.error().message);
+    }
+  }
   config.packs = top.texts("packs").value_or(config.packs);
   config.replicas = count(top, "replicas", 1, kMostCount, 1);
   for (const std::string& path : top.texts("data").value_or(std::vector<std::string>())) {

@@ -29,6 +29,7 @@ struct ExperimentConfig {
   std::vector<std::string> data;  ///< problem folders; empty: the shipped ones
   LoopRules rules;
   bool tell_shape = true;
+  candidate::Language language = candidate::Language::cuda;  ///< that answers are asked for in
 
   struct Limits {
     unsigned generation = 64;  ///< questions under way

@@ -4,6 +4,7 @@
 
 #include "agent/feedback_parts.h"
 #include "base/text.h"
+#include "candidate/language.h"
 #include "knowledge/tokens.h"
 
 namespace ptxbench::agent {
@@ -156,10 +157,16 @@ std::string compose(const std::vector<FeedbackSection>& sections, std::size_t to
 
 std::string feedback_text(const Evaluation& evaluation, std::string_view source, const FeedbackOptions& options) {
   const std::size_t tokens = options.tokens != 0 ? options.tokens : default_tokens(options.level);
-  return compose(feedback_sections(evaluation, source, options), std::max(tokens, kFewestFeedbackTokens));
+  std::string text = compose(feedback_sections(evaluation, source, options), std::max(tokens, kFewestFeedbackTokens));
+  // The parts call the candidate's file by the name that most have.
+  if (evaluation.language == candidate::to_string(candidate::Language::triton)) {
+    text = base::replace_all(text, candidate::source_name(candidate::Language::cuda),
+                             candidate::source_name(candidate::Language::triton));
+  }
+  return text;
 }
 
-std::string no_code_feedback(const candidate::Extraction& extraction) {
+std::string no_code_feedback(const candidate::Extraction& extraction, candidate::Language language) {
   std::string text = fmt::format("Evaluation FAILED: no candidate in the answer ({})\n",
                                  extraction.reason ? candidate::to_string(*extraction.reason) : "no_code");
   using Reason = candidate::NoCodeReason;
@@ -168,6 +175,13 @@ std::string no_code_feedback(const candidate::Extraction& extraction) {
     first = "export the host function with TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run), in the same block as the kernel";
   if (extraction.reason == Reason::no_kernel)
     first = "put the __global__ function into the same block as the export: one block is one complete file";
+  if (language == candidate::Language::triton) {
+    first = "answer with one fenced block marked python that holds the whole file";
+    if (extraction.reason == Reason::no_export)
+      first = "define the function run(...) at top level, in the same block as the kernel";
+    if (extraction.reason == Reason::no_kernel)
+      first = "put the function with @triton.jit into the same block as run(...): one block is one complete file";
+  }
   if (extraction.reason == Reason::only_reasoning)
     first = "end the reasoning and give the file after it: what is inside of it does not count";
   if (extraction.unclosed)
@@ -196,9 +210,9 @@ std::string counted(std::uint64_t count, std::string_view noun) {
 std::uint32_t body_line(const evaluation::Place& place) {
   // The outermost call in the candidate's own file; a header's line says nothing.
   for (auto call = place.called_from.rbegin(); call != place.called_from.rend(); ++call) {
-    if (call->first == "kernel.cu") return call->second;
+    if (is_candidates(call->first)) return call->second;
   }
-  return place.file == "kernel.cu" ? place.line : 0;
+  return is_candidates(place.file) ? place.line : 0;
 }
 
 std::string place_text(const evaluation::Place& place) {
@@ -210,9 +224,9 @@ std::string place_text(const evaluation::Place& place) {
   std::string inner;
   for (std::size_t i = place.called_from.size(); i-- > 0;) {
     const auto& [file, line] = place.called_from[i];
-    if (file == "kernel.cu" && line != body) inner += fmt::format("{}{}", inner.empty() ? "" : " > ", line);
+    if (is_candidates(file) && line != body) inner += fmt::format("{}{}", inner.empty() ? "" : " > ", line);
   }
-  if (place.file == "kernel.cu" && place.line != body && place.line != 0)
+  if (is_candidates(place.file) && place.line != body && place.line != 0)
     inner += fmt::format("{}{}", inner.empty() ? "" : " > ", place.line);
   if (!inner.empty()) text += fmt::format(" > {}", inner);
   return text;

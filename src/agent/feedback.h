@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "candidate/extraction.h"
+#include "candidate/language.h"
 #include "evaluation/evaluation.h"
 
 /// What the model is told after a turn, composed from the evidence of its evaluation. docs/feedback.md has the rules.
@@ -48,6 +49,7 @@ std::string feedback_text(const evaluation::Evaluation& evaluation, std::string_
                           const FeedbackOptions& options = {});
 
 /// For an answer without a candidate.
-std::string no_code_feedback(const candidate::Extraction& extraction);
+std::string no_code_feedback(const candidate::Extraction& extraction,
+                             candidate::Language language = candidate::Language::cuda);
 
 }  // namespace ptxbench::agent

@@ -87,9 +87,9 @@ std::string quoted_place(const Place& place, const Evidence& evidence) {
   // The call chain, so that a helper's caller is seen: the kernel's body often just calls one function.
   for (std::size_t i = place.called_from.size(); i-- > 0;) {
     const auto& [file, line] = place.called_from[i];
-    if (file == "kernel.cu" && line != body) lines.push_back(line);
+    if (is_candidates(file) && line != body) lines.push_back(line);
   }
-  if (lines.empty() && place.file == "kernel.cu") lines.push_back(place.line);
+  if (lines.empty() && is_candidates(place.file)) lines.push_back(place.line);
   for (const std::uint32_t line : lines) text += evidence.source.quote(line, around);
   return text;
 }

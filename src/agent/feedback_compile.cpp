@@ -155,9 +155,9 @@ struct Group {
 
 /// Where a message is in the candidate, through what was inlined.
 int own_line(const CompilerMessage& message) {
-  if (message.where.file == "kernel.cu") return message.where.line;
+  if (is_candidates(message.where.file)) return message.where.line;
   for (const candidate::SourcePosition& from : message.inlined_from) {
-    if (from.file == "kernel.cu") return from.line;
+    if (is_candidates(from.file)) return from.line;
   }
   return 0;
 }
@@ -232,7 +232,7 @@ Part compile_errors(const Evidence& evidence) {
     Group& group = groups[at->second];
     ++group.count;
     for (const candidate::SourcePosition& from : message.inlined_from) {
-      if (from.file == "kernel.cu") group.callers.insert(from.line);
+      if (is_candidates(from.file)) group.callers.insert(from.line);
     }
   }
   const std::size_t most = evidence.level == FeedbackLevel::terse      ? 1

@@ -38,6 +38,8 @@ Part speed(const Evidence& evidence);
 /// Remarks that decide nothing.
 Part notes(const Evidence& evidence);
 
+/// Whether a file's name is that of the candidate itself, as reports give it.
+inline bool is_candidates(std::string_view file) { return file == "kernel.cu" || file == "kernel.py"; }
 /// "M=256 N=128".
 std::string axes_text(const std::vector<std::pair<std::string, std::int64_t>>& axes);
 /// Lines of `text`, each with two spaces before it.

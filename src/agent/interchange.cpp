@@ -104,6 +104,7 @@ std::string log_of(const Trajectory& trajectory) {
 }
 
 Result<void> write_success(const Trajectory& trajectory, const Json& messages, const fs::path& folder) {
+  const std::string_view ending = language_of(trajectory) == candidate::Language::triton ? ".py" : ".cu";
   Json record = Json::array();
   for (const Turn& turn : trajectory.turns) {
     if (!turn.passed() || !turn.source) continue;
@@ -112,7 +113,7 @@ Result<void> write_success(const Trajectory& trajectory, const Json& messages, c
     const Json& extra = messages[2 * turn.number + 1]["extra"];
     record.push_back(
         {{"version", version}, {"turn", turn.number - 1}, {"timestamp", turn.timestamp}, {"traces", extra["traces"]}});
-    auto written = base::write_file_atomic(folder / fmt::format("kernel_v{}.cu", version), *turn.source);
+    auto written = base::write_file_atomic(folder / fmt::format("kernel_v{}{}", version, ending), *turn.source);
     if (!written) return written;
   }
   if (record.empty()) return {};
@@ -186,7 +187,7 @@ Result<InterchangeReport> export_reference_run(const fs::path& run, const fs::pa
     const auto last = std::find_if(trajectory->turns.rbegin(), trajectory->turns.rend(),
                                    [](const Turn& turn) { return turn.source.has_value(); });
     if (written && last != trajectory->turns.rend()) {
-      written = base::write_file_atomic(to / name / "kernel.cu", *last->source);
+      written = base::write_file_atomic(to / name / candidate::source_name(language_of(*trajectory)), *last->source);
     }
     if (!written) return tl::unexpected<Error>(written.error());
     for (const Turn& turn : trajectory->turns) {

@@ -1,5 +1,8 @@
 #include "agent/judge.h"
 
+#include <algorithm>
+#include <array>
+
 #include "evaluation/evaluation_reader.h"
 
 namespace ptxbench::agent {
@@ -7,22 +10,40 @@ namespace {
 
 using base::Json;
 
+/// What a candidate in Triton must be, of the rules that compiling it finds broken.
+constexpr std::array<std::string_view, 6> kTritonRules = {"triton.import",    "triton.no-kernel",
+                                                          "triton.no-run",    "triton.no-launch",
+                                                          "triton.arguments", "triton.not-provided"};
+
 std::string event_of(const evaluation::Evaluation& evaluation) {
+  if (evaluation.language == candidate::to_string(candidate::Language::triton)) {
+    const bool against_rules =
+        std::any_of(evaluation.findings.begin(), evaluation.findings.end(), [](const evaluation::Finding& finding) {
+          return finding.severity == evaluation::Severity::error && finding.stage == evaluation::StageName::compile &&
+                 (finding.rule.starts_with("candidate.") ||
+                  std::find(kTritonRules.begin(), kTritonRules.end(), finding.rule) != kTritonRules.end());
+        });
+    if (against_rules) return "triton_validation_failed";
+  }
   return evaluation.compile.succeeded() ? "evaluation" : "test_failed";
 }
 
 }  // namespace
 
-void LocalJudge::prepare(std::string_view source, const JudgeOptions& options) {
+void LocalJudge::prepare(std::string_view source, const std::vector<problem::Problem>& workloads,
+                         const JudgeOptions& options) {
   if (options.progress) options.progress("compiling");
   // The result, failure included, is in the compiler's cache, where the evaluation finds it; an error of the machine
   // will come up there again.
-  static_cast<void>(evaluator_->compiler().compile(source, options_.compile));
+  candidate::CompileOptions compile = options_.compile;
+  compile.language = options.language;
+  static_cast<void>(evaluator_->compile(source, workloads, compile));
 }
 
 Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<problem::Problem>& workloads,
                                     const JudgeOptions& options) {
   evaluation::EvaluateOptions evaluate = options_;
+  evaluate.compile.language = options.language;
   evaluate.cancel = options.cancel;
   evaluate.progress = options.progress;
   auto evaluation = evaluator_->evaluate(source, workloads, evaluate);
@@ -63,6 +84,7 @@ Result<Judgement> ServiceJudge::judge(std::string_view source, const std::vector
                   {"backend", backend_},
                   {"options", options_},
                   {"together", true}};
+  if (options.language != candidate::Language::cuda) request["options"]["language"] = to_string(options.language);
   for (const problem::Problem& one : workloads) {
     if (one.workload.ad_hoc) {
       if (workloads.size() != 1) return input_error("a service judges one set of axes at a time");

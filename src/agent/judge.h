@@ -16,13 +16,16 @@ namespace ptxbench::agent {
 
 /// What judging one candidate gave.
 struct Judgement {
-  std::string event;     ///< "evaluation", or "test_failed" when it does not compile
+  /// "evaluation"; "test_failed" when it does not compile; "triton_validation_failed" when it is no Triton candidate by
+  /// the rules.
+  std::string event;
   std::string feedback;  ///< for the model
   base::Json evaluation;
   std::shared_ptr<const evaluation::Evaluation> details;  ///< the same, to be shown to people
 };
 
 struct JudgeOptions {
+  candidate::Language language = candidate::Language::cuda;
   std::stop_token cancel;
   FeedbackOptions feedback;
   /// Told what is going on, now and then.
@@ -38,7 +41,8 @@ class Judge {
   Judge& operator=(const Judge&) = delete;
   virtual ~Judge() = default;
   /// Does ahead what may run while other candidates are judged, such as compiling. What it finds is not told.
-  virtual void prepare(std::string_view /*source*/, const JudgeOptions& /*options*/) {}
+  virtual void prepare(std::string_view /*source*/, const std::vector<problem::Problem>& /*workloads*/,
+                       const JudgeOptions& /*options*/) {}
   virtual bool has_preparation() const { return false; }
   /// `workloads` belong to one definition and are not empty.
   virtual Result<Judgement> judge(std::string_view source, const std::vector<problem::Problem>& workloads,
@@ -52,7 +56,8 @@ class LocalJudge : public Judge {
  public:
   LocalJudge(std::unique_ptr<evaluation::Evaluator> evaluator, evaluation::EvaluateOptions options)
       : evaluator_(std::move(evaluator)), options_(std::move(options)) {}
-  void prepare(std::string_view source, const JudgeOptions& options) override;
+  void prepare(std::string_view source, const std::vector<problem::Problem>& workloads,
+               const JudgeOptions& options) override;
   bool has_preparation() const override { return true; }
   Result<Judgement> judge(std::string_view source, const std::vector<problem::Problem>& workloads,
                           const JudgeOptions& options) override;

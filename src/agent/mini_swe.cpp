@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "candidate/extraction.h"
+#include "candidate/triton_source.h"
 #include "models/secrets.h"
 #include "service/trace.h"
 
@@ -182,7 +182,11 @@ Result<Trajectory> from_mini_swe(const Json& given, std::string_view what) {
         turn.usage.cost = cost->get<double>();  // the reference writes 0 for what it does not know
       }
     }
-    if (turn.event != "no_code") turn.source = candidate::extract_candidate(turn.answer).source;
+    if (turn.event != "no_code") {
+      // The format does not say in which language a model was asked.
+      turn.source = candidate::extract_candidate(turn.answer).source;
+      if (!turn.source) turn.source = candidate::extract_triton_candidate(turn.answer).source;
+    }
     trajectory.turns.push_back(std::move(turn));
   }
   const Json* info = base::optional_member(json, "info");

@@ -4,10 +4,67 @@
 
 namespace ptxbench::agent {
 
-std::string system_message(std::string_view target, std::string_view knowledge) {
+namespace {
+
+std::string with_knowledge(std::string text, std::string_view knowledge) {
+  if (!knowledge.empty()) {
+    text += "\nWhat you should know of the architecture\n\n";
+    text += knowledge;
+    text += '\n';
+  }
+  return text;
+}
+
+std::string triton_message(std::string_view target, std::string_view chip) {
+  return fmt::format(
+      R"(You write GPU kernels for {} in Triton. Hand in one complete Python file per answer.
+
+Format of an answer
+- Exactly one fenced block marked python with the whole file; text outside it is for people and is not run.
+- The file defines at least one @triton.jit kernel and a function `run` that takes the inputs and then the outputs in the
+  order of the problem:
+
+```python
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    tl.store(y_ptr + i, 2.0 * tl.load(x_ptr + i, mask=inside), mask=inside)
+
+def run(x, y):
+    n = x.numel()
+    scale[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024)
+```
+
+- Outputs are allocated by the caller and hold garbage: write every element in a kernel. What `run` returns is not used.
+- `run` is called once for each set of shapes, before there are data, and what it launches is recorded: decide by shapes,
+  never by contents (no .item(), no reading of tensors).
+- Of torch there are shapes, strides, views, dtypes, torch.empty, zeros, full and *_like for scratch, fill_ and copy_ of
+  whole tensors, and torch.cuda.get_device_properties. torch does no mathematics; every operation is a Triton kernel.
+- Tensor descriptors: triton.tools.tensor_descriptor.TensorDescriptor, or tl.make_tensor_descriptor with
+  triton.set_allocator. triton.autotune takes the first configuration that compiles, since nothing is timed there.
+
+How an answer is judged
+- compile: Triton's compiler and ptxas for {}; its errors, registers and spills are reported back.
+- execute: every instruction runs on an emulated GPU; memory errors are reported with the line.
+- correctness: against a truth in higher precision, with limits on blocks, rows and elements.
+- instructions: how much of the problem's multiply-adds the tensor cores did ({}), and what TMA moved.
+You get the findings of each turn and may hand in a better version.
+)",
+      chip, target, target == "sm_100a" ? "tcgen05" : "wgmma, by tl.dot with tiles of at least 64 rows");
+}
+
+}  // namespace
+
+std::string system_message(std::string_view target, std::string_view knowledge, candidate::Language language) {
   const bool blackwell = target == "sm_100a";
   const std::string chip = fmt::format("{} ({})", target, blackwell ? "Blackwell" : "Hopper");
   const std::string_view product = blackwell ? "tcgen05" : "wgmma";
+  if (language == candidate::Language::triton) return with_knowledge(triton_message(target, chip), knowledge);
   std::string text = fmt::format(
       R"(You write CUDA kernels for {} with inline PTX. Hand in one complete source file per answer.
 
@@ -48,12 +105,7 @@ After each turn you are told what to do first, then the causes with their lines,
 version. "kernel.cu:219 > 141" is line 219 of the kernel and line 141 inside the function that it calls.
 )",
       chip, target, blackwell ? "" : ", wgmma", product);
-  if (!knowledge.empty()) {
-    text += "\nWhat you should know of the architecture\n\n";
-    text += knowledge;
-    text += '\n';
-  }
-  return text;
+  return with_knowledge(std::move(text), knowledge);
 }
 
 std::string task_message(const std::vector<problem::Problem>& workloads, bool tell_shape) {

@@ -28,19 +28,22 @@ Json optional_number(const std::optional<double>& value) { return value ? Json(*
 Json config_json(const ExperimentConfig& config) {
   Json evaluation = config.evaluation;
   evaluation["backend"] = config.backend;
-  return {{"name", config.name},
-          {"num_turns", config.rules.max_turns},
-          {"target_speedup", optional_number(config.rules.target_speedup)},
-          {"stop", to_string(config.rules.stop)},
-          {"context", to_string(config.rules.context)},
-          {"feedback", to_string(config.rules.feedback)},
-          {"feedback_tokens", config.rules.feedback_tokens},
-          {"repeated_answers", config.rules.repeated_answers},
-          {"tell_shape", config.tell_shape},
-          {"replicas", config.replicas},
-          {"models", config.models},
-          {"packs", config.packs},
-          {"evaluation", evaluation}};
+  Json json = {{"name", config.name},
+               {"num_turns", config.rules.max_turns},
+               {"target_speedup", optional_number(config.rules.target_speedup)},
+               {"stop", to_string(config.rules.stop)},
+               {"context", to_string(config.rules.context)},
+               {"feedback", to_string(config.rules.feedback)},
+               {"feedback_tokens", config.rules.feedback_tokens},
+               {"repeated_answers", config.rules.repeated_answers},
+               {"tell_shape", config.tell_shape},
+               {"replicas", config.replicas},
+               {"models", config.models},
+               {"packs", config.packs},
+               {"evaluation", evaluation}};
+  // Absent in plans from before there was a choice.
+  if (config.language != candidate::Language::cuda) json["language"] = candidate::to_string(config.language);
+  return json;
 }
 
 /// The first difference of two JSON values, as "config.num_turns is 8, was 4".

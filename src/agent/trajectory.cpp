@@ -221,6 +221,13 @@ std::optional<double> Turn::speedup() const {
   return least;
 }
 
+candidate::Language language_of(const Trajectory& trajectory) {
+  const Json* language =
+      trajectory.settings.is_object() ? base::optional_member(trajectory.settings, "language") : nullptr;
+  if (language == nullptr || !language->is_string()) return candidate::Language::cuda;
+  return candidate::parse_language(language->get<std::string>()).value_or(candidate::Language::cuda);
+}
+
 std::size_t Trajectory::correct_turns() const {
   return static_cast<std::size_t>(
       std::count_if(turns.begin(), turns.end(), [](const Turn& turn) { return turn.passed(); }));

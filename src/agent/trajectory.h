@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "candidate/language.h"
 #include "models/model.h"
 
 namespace ptxbench::agent {
@@ -20,7 +21,7 @@ struct Turn {
   models::Usage usage;
   double model_seconds = 0;
   unsigned attempts = 1;
-  std::string event;     ///< "evaluation", "no_code", "test_failed" (does not compile)
+  std::string event;     ///< "no_code", or Judgement::event
   std::string feedback;  ///< what the model is told next
   std::optional<std::string> source;
   base::Json evaluation;  ///< object of schema ptxbench.evaluation/1, or null without a candidate
@@ -55,6 +56,9 @@ struct Trajectory {
   std::optional<std::uint64_t> tokens() const;
   std::optional<double> cost() const;
 };
+
+/// That its answers are in, by the settings.
+candidate::Language language_of(const Trajectory& trajectory);
 
 /// Reads a trajectory. A torn last line (a crash) is dropped; any other damage is an error that names the line. With
 /// `whole_bytes`, the length of the file without the torn line is put there.

@@ -111,7 +111,7 @@ Result<OpenTrajectory> OpenTrajectory::resume(const std::filesystem::path& path,
     mine.error.clear();
   }
   for (Turn& turn : mine.turns) shrink(turn);
-  if (mine.pending) open.extraction_ = candidate::extract_candidate(mine.pending->answer);
+  if (mine.pending) open.extraction_ = candidate::extract_candidate(mine.pending->answer, language_of(mine));
   return open;
 }
 
@@ -138,7 +138,7 @@ Result<void> OpenTrajectory::add_answer(models::Completion completion) {
   turn.attempts = completion.attempts;
   turn.timestamp = utc_now();
   if (auto written = writer_.answer(turn); !written) return written;
-  extraction_ = candidate::extract_candidate(turn.answer);
+  extraction_ = candidate::extract_candidate(turn.answer, language_of(trajectory_));
   trajectory_.pending = std::move(turn);
   return {};
 }
@@ -165,7 +165,7 @@ Result<void> OpenTrajectory::add_judgement(Judgement judgement, double seconds) 
 Result<void> OpenTrajectory::add_no_candidate() {
   Turn turn = *trajectory_.pending;
   turn.event = "no_code";
-  turn.feedback = no_code_feedback(extraction_);
+  turn.feedback = no_code_feedback(extraction_, language_of(trajectory_));
   return add_turn(std::move(turn));
 }
 
@@ -184,6 +184,7 @@ Trajectory start_of(const models::Model& model, const Judge& judge, const std::v
   const LoopRules& rules = options.rules;
   trajectory.settings = {{"turns", rules.max_turns},
                          {"target", "sm_90a"},
+                         {"language", candidate::to_string(options.language)},
                          {"context", to_string(rules.context)},
                          {"feedback", to_string(rules.feedback)},
                          {"feedback_tokens", rules.feedback_tokens},
@@ -199,7 +200,7 @@ Trajectory start_of(const models::Model& model, const Judge& judge, const std::v
         {{"uuid", one.workload.ad_hoc ? Json(nullptr) : Json(one.workload.uuid)}, {"axes", axes}});
   }
   for (const auto& [key, value] : options.settings.items()) trajectory.settings[key] = value;
-  trajectory.system_message = system_message("sm_90a", options.knowledge);
+  trajectory.system_message = system_message("sm_90a", options.knowledge, options.language);
   trajectory.task_message = task_message(workloads, options.tell_shape);
   return trajectory;
 }
@@ -236,6 +237,7 @@ Result<Trajectory> run_turns(models::Model& model, Judge& judge, const std::vect
       added = open->add_no_candidate();
     } else {
       JudgeOptions how;
+      how.language = options.language;
       how.cancel = options.cancel;
       how.feedback = {options.rules.feedback, options.rules.feedback_tokens, options.knowledge};
       how.progress = [&](std::string_view state) { tell(turn, state); };

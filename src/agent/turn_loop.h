@@ -7,7 +7,7 @@
 #include "agent/context.h"
 #include "agent/judge.h"
 #include "agent/trajectory.h"
-#include "candidate/extraction.h"
+#include "candidate/triton_source.h"
 #include "models/model.h"
 #include "problem/dataset.h"
 
@@ -89,8 +89,9 @@ struct TurnLoopOptions {
   LoopRules rules;
   std::string knowledge;  ///< text of the knowledge pack, empty for none
   bool tell_shape = true;
-  base::Json settings = base::Json::object();  ///< further members of what is recorded
-  std::filesystem::path trajectory;            ///< file to write; must not exist
+  candidate::Language language = candidate::Language::cuda;  ///< that answers are asked for in
+  base::Json settings = base::Json::object();                ///< further members of what is recorded
+  std::filesystem::path trajectory;                          ///< file to write; must not exist
   std::stop_token cancel;
   /// Told when a turn starts, and what it is waiting for.
   std::function<void(unsigned turn, std::string_view state)> progress;

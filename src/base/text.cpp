@@ -89,7 +89,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 std::string candidate_file_name(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const std::size_t work = path.find("/ptxbench-compile-");
-  return std::string(name == "kernel.cu" || work != std::string_view::npos ? name : path);
+  return std::string(name == "kernel.cu" || name == "kernel.py" || work != std::string_view::npos ? name : path);
 }
 
 std::optional<std::uint64_t> parse_u64(std::string_view text) {

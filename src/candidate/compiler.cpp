@@ -17,6 +17,7 @@
 #include "candidate/elf_symbols.h"
 #include "candidate/extraction.h"
 #include "candidate/nvcc_plan.h"
+#include "candidate/run_tool.h"
 
 namespace ptxbench::candidate {
 namespace {
@@ -27,7 +28,6 @@ using Clock = std::chrono::steady_clock;
 /// Part of every artifact id: raise it when what is stored, or how it is made, changes.
 constexpr std::string_view kFormat = "ptxbench-artifact-4";
 constexpr std::size_t kMaxLogBytes = 256 << 10;
-constexpr std::uint64_t kMaxOutputFile = std::uint64_t{512} << 20;
 
 /// Names of std:: that upstream's headers happen to bring in, and the macro that brings them in here.
 struct StdName {
@@ -78,44 +78,6 @@ constexpr StdName kStdNames[] = {
     {"transform", "ALGORITHM"},
     {"max_element", "ALGORITHM"},
 };
-
-Result<base::ProcessResult> run_tool(std::vector<std::string> argv, const fs::path& work, const Toolchain& toolchain,
-                                     const CompileOptions& options, Clock::time_point deadline,
-                                     const std::map<std::string, std::string>& variables = {},
-                                     std::stop_token cancel = {}) {
-  base::ProcessOptions process;
-  process.argv = std::move(argv);
-  process.working_directory = work;
-  process.clear_environment = true;
-  process.environment["PATH"] = toolchain.cuda.nvcc.parent_path().string() + ":" +
-                                toolchain.host_compiler.parent_path().string() + ":/usr/bin:/bin";
-  process.environment["TMPDIR"] = work.string();
-  process.environment["HOME"] = work.string();
-  process.environment["LC_ALL"] = "C";
-  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "CICC_PATH", "NVVMIR_LIBRARY_DIR"}) {
-    if (const auto set = variables.find(name); set != variables.end()) process.environment[name] = set->second;
-  }
-  process.cancel = std::move(cancel);
-  process.wall_limit = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()),
-                                std::chrono::milliseconds(1));
-  process.limits.address_space_bytes = options.memory_limit_bytes;
-  process.limits.file_size_bytes = kMaxOutputFile;
-  return base::run_process(process);
-}
-
-bool out_of_memory(const base::ProcessResult& result) {
-  static constexpr std::array<std::string_view, 5> kSigns = {"out of memory", "Out of memory", "bad_alloc",
-                                                             "cannot allocate memory", "virtual memory exhausted"};
-  const std::string text = result.stderr_text + result.stdout_text;
-  return std::any_of(kSigns.begin(), kSigns.end(),
-                     [&](std::string_view sign) { return text.find(sign) != std::string::npos; });
-}
-
-std::string log_of(const base::ProcessResult& result) {
-  std::string text = result.stdout_text;
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  return text + result.stderr_text;
-}
 
 /// An undefined symbol of TVM-FFI is not the candidate's fault: the runtime here is smaller than upstream's.
 CompileStatus status_of_failed_link(const CompileReport& report) {
@@ -250,21 +212,22 @@ bool lean_headers_to_blame(const CompileReport& report, const fs::path&) {
 /// The commands of one nvcc run side by side; nvcc itself where they are not the usual ones.
 Result<base::ProcessResult> Compiler::run_nvcc(const std::vector<std::string>& command, const fs::path& work,
                                                const CompileOptions& options, Clock::time_point deadline) const {
+  const ToolLimits limits{deadline, options.memory_limit_bytes};
   if (options.side_by_side) {
     std::vector<std::string> list = command;
     list.emplace_back("--dryrun");
-    const auto listed = run_tool(list, work, toolchain_, options, deadline);
+    const auto listed = run_tool(list, work, toolchain_, limits);
     if (!listed) return tl::unexpected(listed.error());
     const auto plan = listed->ok() ? parse_plan(listed->stderr_text) : std::nullopt;
     if (plan) {
       auto done = run_plan(*plan, work, [&](const NvccPlan::Command& one, const std::stop_token& cancel) {
-        return run_tool(one, work, toolchain_, options, deadline, plan->variables, cancel);
+        return run_tool(one, work, toolchain_, limits, plan->variables, cancel);
       });
       if (!done) return tl::unexpected(done.error());
       if (*done) return std::move(**done);
     }
   }
-  return run_tool(command, work, toolchain_, options, deadline);
+  return run_tool(command, work, toolchain_, limits);
 }
 
 /// Compiles and links in `work`, which then holds kernel.so, kernel.o, kernel.ptx and kernel.cubin if that succeeded.
@@ -287,7 +250,7 @@ Result<CompileReport> Compiler::run(const fs::path& work, std::string_view sourc
                     : out_of_memory(*compiled) ? CompileStatus::out_of_memory
                                                : CompileStatus::failed;
   } else {
-    const auto linked = run_tool(link_command(headers), work, toolchain_, options, deadline);
+    const auto linked = run_tool(link_command(headers), work, toolchain_, {deadline, options.memory_limit_bytes});
     if (!linked) return tl::unexpected(linked.error());
     report.log += log_of(*linked);
     if (linked->ok()) {

@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "candidate/artifact.h"
 #include "candidate/compile_report.h"
+#include "candidate/language.h"
 #include "candidate/static_checks.h"
 #include "candidate/toolchain.h"
 
@@ -30,6 +31,7 @@ enum class HeaderChoice {
 };
 
 struct CompileOptions {
+  Language language = Language::cuda;
   Target target = Target::sm_90a;
   HeaderChoice headers = HeaderChoice::automatic;
   std::chrono::seconds wall_limit{180};

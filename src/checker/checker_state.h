@@ -138,6 +138,7 @@ struct Mbarrier {
   uint32_t init_lanes = 0;
   uint32_t init_site = 0;
   bool init_reported = false;
+  bool used = false;                      ///< since its initialisation
   std::map<uint64_t, Arrivals> arrivals;  ///< by phase, of those that no wait has asked for
   Arrivals arrived;                       ///< in all phases before
   // The phase that is going on, as far as the transaction bytes tell.

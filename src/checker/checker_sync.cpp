@@ -89,14 +89,20 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
   if (barrier.timeline == 0) barrier.timeline = new_timeline({event.agent.cluster, rank_of(event.address)});
   if (event.action == MbarrierAction::init) {
     if (barrier.live) {
-      Finding found =
-          finding("mbarrier.reinitialised", Severity::error, event.agent, event.site, Space::shared, event.address, 8);
-      found.message = "a live mbarrier is initialised again";
+      // Compilers that join two barriers in one place do this (Triton's warp specialisation): nobody can have seen
+      // either.
+      const bool harmless =
+          !barrier.used && barrier.init_on == warp.timeline() && barrier.init_lanes == event.agent.lanes;
+      Finding found = finding("mbarrier.reinitialised", harmless ? Severity::note : Severity::error, event.agent,
+                              event.site, Space::shared, event.address, 8);
+      found.message = harmless ? "an mbarrier that nobody has used is initialised again by the same threads"
+                               : "a live mbarrier is initialised again";
       found.fix = "initialise it once, or mbarrier.inval it before its memory is used for another purpose";
       found.other = Party{sites_[barrier.init_site], "initialises it", event.agent.cluster, event.agent.cta_rank, 0, 0};
       add(std::move(found));
     }
     barrier.live = true;
+    barrier.used = false;
     barrier.base += static_cast<Time>(event.phase);
     barrier.arrivals.clear();
     barrier.arrived = {};
@@ -107,6 +113,7 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
     barrier.init_reported = false;
     return;
   }
+  barrier.used = true;
   if (event.completed_by == 0) check_init_seen(event.agent, event.site, event.address, warp, barrier);
   if (barrier.ledger_phase != event.phase) {
     barrier.ledger_phase = event.phase;

@@ -54,6 +54,7 @@ Result<void> check_candidate(std::string_view source, const std::vector<problem:
                           EvaluateOptions evaluate;
                           evaluate.seeds = 1;
                           evaluate.full = options.full;
+                          evaluate.compile = options.compile;
                           evaluate.sample_clusters = options.sample_clusters;
                           evaluate.device = &(*watch)->device();
                           evaluate.on_report = [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); };

@@ -18,6 +18,7 @@ struct CandidateCheck {
   std::vector<check::PolicyRun> runs;
   bool full = false;
   std::optional<unsigned> sample_clusters;
+  candidate::CompileOptions compile;
 };
 
 /// Runs the candidate on `problems` once for each policy and adds what was found to the report.

@@ -160,6 +160,7 @@ struct Evaluation {
 
   std::string definition;
   std::string target = "sm_90a";
+  std::string language = "cuda";  ///< of the candidate: candidate/language.h
   std::string candidate_sha256;
   std::string artifact_id;  ///< empty when nothing was built
   std::string ptx_sha256, library_sha256;

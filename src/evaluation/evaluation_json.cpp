@@ -154,6 +154,7 @@ Json to_json(const Evaluation& evaluation) {
   Json json{{"schema", Evaluation::kSchema},
             {"definition", evaluation.definition},
             {"target", evaluation.target},
+            {"language", evaluation.language},
             {"candidate_sha256", evaluation.candidate_sha256},
             {"artifact", evaluation.artifact_id.empty() ? Json(nullptr)
                                                         : Json{{"id", evaluation.artifact_id},

@@ -274,6 +274,8 @@ Result<Evaluation> evaluation_from_json(const Json& json, std::string_view what)
   Evaluation out;
   out.definition = text(json, "definition");
   out.target = text(json, "target");
+  // Absent in records from before there was a choice.
+  if (auto language = text(json, "language"); !language.empty()) out.language = std::move(language);
   out.candidate_sha256 = text(json, "candidate_sha256");
   if (const Json* verdict = member(json, "verdict")) {
     out.verdict = status(*verdict, "status");

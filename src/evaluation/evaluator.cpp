@@ -115,6 +115,13 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create() {
   return std::make_unique<Evaluator>(std::move(*compiler));
 }
 
+Result<candidate::Compilation> Evaluator::compile(std::string_view source,
+                                                  const std::vector<problem::Problem>& workloads,
+                                                  const candidate::CompileOptions& options) const {
+  return options.language == candidate::Language::triton ? triton_.compile(source, workloads, options)
+                                                         : compiler_.compile(source, options);
+}
+
 /// One evaluation in the making.
 class Evaluator::Judge {
  public:
@@ -147,6 +154,7 @@ class Evaluator::Judge {
     out_.definition = workloads_.front().definition.name;
     out_.candidate_sha256 = base::sha256_hex(source);
     out_.target = candidate::to_string(options_.compile.target);
+    out_.language = candidate::to_string(options_.compile.language);
     out_.stage(StageName::compile).decisive = true;
     out_.stage(StageName::execute).decisive = true;
     out_.stage(StageName::correctness).decisive = true;
@@ -255,7 +263,7 @@ class Evaluator::Judge {
   Result<std::optional<candidate::Artifact>> compile(std::string_view source) {
     tell("compiling");
     const auto started = Clock::now();
-    auto compilation = evaluator_.compiler_.compile(source, options_.compile);
+    auto compilation = evaluator_.compile(source, workloads_, options_.compile);
     if (!compilation) return tl::unexpected<Error>(compilation.error());
     Stage& stage = out_.stage(StageName::compile);
     stage.seconds = out_.timings.compile = seconds_since(started);

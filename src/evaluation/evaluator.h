@@ -19,6 +19,7 @@
 #include "evaluation/workload_state.h"
 #include "gpu/lane.h"
 #include "problem/dataset.h"
+#include "triton/compiler.h"
 
 namespace ptxbench::evaluation {
 
@@ -85,7 +86,13 @@ class Evaluator {
  public:
   /// Missing tools are infrastructure errors that name the remedy.
   static Result<std::unique_ptr<Evaluator>> create();
-  explicit Evaluator(candidate::Compiler compiler) : compiler_(std::move(compiler)) {}
+  explicit Evaluator(candidate::Compiler compiler) : compiler_(std::move(compiler)), triton_(compiler_) {}
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  /// Compiles as `evaluate` does, into the same cache. What a Triton candidate becomes depends on the workloads.
+  Result<candidate::Compilation> compile(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                         const candidate::CompileOptions& options) const;
 
   /// `workloads` belong to one definition and are not empty. Everything the candidate does is in the evaluation; errors
   /// are infrastructure, or inputs that do not fit the definition.
@@ -103,6 +110,7 @@ class Evaluator {
  private:
   class Judge;
   candidate::Compiler compiler_;
+  triton::Compiler triton_;
   WorkloadCache cache_;
   std::mutex device_;
   gpu::Lanes lanes_;

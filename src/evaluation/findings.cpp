@@ -16,7 +16,8 @@ std::string source_name(const std::string& path) { return base::candidate_file_n
 
 /// Whether a file, as reports call it, is the candidate or one that it includes from beside it.
 bool is_candidate(const std::string& name) {
-  return (name.ends_with(".cu") || name.ends_with(".cuh")) && name.find('/') == std::string::npos;
+  return (name.ends_with(".cu") || name.ends_with(".cuh") || name == "kernel.py") &&
+         name.find('/') == std::string::npos;
 }
 
 /// Paths of the candidate inside messages, shortened the same way.

@@ -5,8 +5,12 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "candidate/compiler.h"
 #include "candidate/toolchain.h"
 #include "knowledge/lint.h"
+#include "problem/dataset.h"
+#include "triton/compiler.h"
+#include "triton/lowering.h"
 
 namespace ptxbench::knowledge {
 namespace {
@@ -24,6 +28,42 @@ void add_files(const fs::path& folder, const std::string& below, std::string_vie
   files.insert(files.end(), found.begin(), found.end());
 }
 
+/// What Triton and ptxas say of a pattern, with the shapes of its problem.
+Result<std::string> compile_triton(const Hub& hub, const CompileJob& job, const std::string& source,
+                                   const fs::path& cache) {
+  const auto pattern = std::find_if(hub.triton().begin(), hub.triton().end(),
+                                    [&](const TritonPattern& one) { return one.file == job.file; });
+  if (pattern == hub.triton().end()) return fmt::format("{} is not in [triton] of hub.toml", job.file);
+  const auto roots = problem::dataset_roots({});
+  if (!roots) return tl::unexpected(roots.error());
+  const auto dataset = problem::Dataset::load(*roots);
+  if (!dataset) return tl::unexpected(dataset.error());
+  const auto problems = dataset->choose(pattern->problem, pattern->axes, {});
+  if (!problems) return tl::unexpected(problems.error());
+  static const auto compiler = candidate::Compiler::create();
+  if (!compiler) return tl::unexpected(compiler.error());
+  base::Sha256 hash;
+  hash.update_field(source)
+      .update_field(job.target)
+      .update_field(triton::lowering_digest())
+      .update_field(pattern->problem);
+  for (const std::string& axis : pattern->axes) hash.update_field(axis);
+  const fs::path kept = cache / (hash.hex() + ".txt");
+  std::error_code ignored;
+  if (fs::exists(kept, ignored)) return base::read_file(kept);
+  const auto report = triton::Compiler(*compiler).try_compile(source, *problems, job.target == "sm_100a" ? 100 : 90);
+  if (!report) return tl::unexpected(report.error());
+  std::string said;
+  for (const candidate::CompilerMessage& message : report->messages) {
+    // ptxas warns of register counts that Triton itself chose.
+    if (message.rule != "triton.note" && message.rule != "compile.warning")
+      said += fmt::format("{}:{}: {}\n", message.rule, message.where.line, message.text);
+  }
+  if (!report->succeeded() && said.empty()) said = report->log;
+  if (auto written = base::write_file_atomic(kept, said); !written) return tl::unexpected(written.error());
+  return said;
+}
+
 }  // namespace
 
 std::vector<CompileJob> compile_jobs(const Hub& hub, std::string_view target) {
@@ -39,6 +79,11 @@ std::vector<CompileJob> compile_jobs(const Hub& hub, std::string_view target) {
         files.push_back(program.file);
       }
     }
+    for (const TritonPattern& pattern : hub.triton()) {
+      if (std::find(pattern.targets.begin(), pattern.targets.end(), one) != pattern.targets.end()) {
+        files.push_back(pattern.file);
+      }
+    }
     for (std::string& file : files) jobs.push_back({std::move(file), std::string(one)});
   }
   return jobs;
@@ -47,6 +92,8 @@ std::vector<CompileJob> compile_jobs(const Hub& hub, std::string_view target) {
 Result<std::string> compile(const Hub& hub, const CompileJob& job, const fs::path& cache) {
   const auto source = flatten(hub.folder(), job.file, job.target);
   if (!source) return source.error().message;
+  if (candidate::language_of_file(job.file) == candidate::Language::triton)
+    return compile_triton(hub, job, *source, cache);
   static const auto toolchain = candidate::find_toolchain();
   if (!toolchain) return tl::unexpected(toolchain.error());
   // Programs may be slow: some hold faults on purpose, others a model of what the hardware does.

@@ -96,6 +96,7 @@ class Renderer {
       return input_error("unknown '{{{{{}}}}}': code, table, numbers or number", directive.name);
     }
     std::string block;
+    const bool python = directive.arguments.find(".py") != std::string_view::npos;
     for (const std::string_view piece : base::split(directive.arguments, ' ')) {
       if (piece.empty()) continue;
       auto text = piece_of(piece);
@@ -109,7 +110,7 @@ class Renderer {
           "shown code includes a header of ours; what a model hands in is one file: show a region without it");
     }
     out_.code += block;
-    out_.text += "```cpp\n" + block + "```\n";
+    out_.text += fmt::format("```{}\n{}```\n", python ? "python" : "cpp", block);
     return {};
   }
 
@@ -125,7 +126,7 @@ class Renderer {
     if (hash == std::string_view::npos) {
       for (const std::string_view line : base::split_lines(*source)) {
         const std::string_view trimmed = base::trim(line);
-        if (trimmed.starts_with("// region ") || trimmed.starts_with("// endregion")) continue;
+        if (is_region_mark(trimmed)) continue;
         text.append(line).append("\n");
       }
       return text;

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
+#include "candidate/language.h"
 
 namespace ptxbench::knowledge {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::string_view kTargets[] = {"sm_90a", "sm_100a"};
 
 /// A tag as hub.toml writes it.
 struct RawTag {
-  std::string target, summary;
+  std::string target, summary, language;
   std::vector<std::string> extends, fragments;
   std::size_t budget = 0;
   std::uint32_t line = 0;
@@ -36,10 +37,14 @@ Result<RawTag> read_tag(const std::string& name, const TomlValue& value) {
   const auto* members = value.get_if<TomlValue::Table>();
   if (members == nullptr) return input_error("{}:{}: tag {} must be a table", kFile, value.line, name);
   for (const auto& [key, member] : members->items()) {
-    if (key == "target" || key == "summary") {
+    if (key == "target" || key == "summary" || key == "language") {
       auto text = base::toml_text(member, kFile, key);
       if (!text) return tl::unexpected(text.error());
-      (key == "target" ? tag.target : tag.summary) = std::move(*text);
+      if (key == "language") {
+        if (const auto known = candidate::parse_language(*text); !known)
+          return input_error("{}:{}: {}", kFile, member.line, known.error().message);
+      }
+      (key == "target" ? tag.target : key == "summary" ? tag.summary : tag.language) = std::move(*text);
     } else if (key == "extends" || key == "fragments") {
       auto list = base::toml_texts(member, kFile, key);
       if (!list) return tl::unexpected(list.error());
@@ -50,8 +55,9 @@ Result<RawTag> read_tag(const std::string& name, const TomlValue& value) {
         return input_error("{}:{}: budget must be a positive integer", kFile, member.line);
       tag.budget = static_cast<std::size_t>(*number);
     } else {
-      return input_error("{}:{}: tag {} has an unknown member '{}': target, summary, extends, fragments or budget",
-                         kFile, member.line, name, key);
+      return input_error(
+          "{}:{}: tag {} has an unknown member '{}': target, language, summary, extends, fragments or budget", kFile,
+          member.line, name, key);
     }
   }
   return tag;
@@ -74,6 +80,7 @@ class Resolver {
     tag.name = name;
     tag.target = own.target;
     tag.summary = own.summary;
+    tag.language = own.language;
     tag.budget = own.budget;
     for (const std::string& base_name : own.extends) {
       if (raw_.count(base_name) == 0) {
@@ -85,6 +92,11 @@ class Resolver {
       auto extended = resolve(base_name);
       if (!extended) return extended;
       if (tag.target.empty()) tag.target = extended->target;
+      if (tag.language.empty()) tag.language = extended->language;
+      if (tag.language != extended->language) {
+        return input_error("{}:{}: {} is in {}, but extends {}, which is in {}", kFile, own.line, name, tag.language,
+                           base_name, extended->language);
+      }
       if (tag.target != extended->target) {
         return input_error("{}:{}: {} is for {}, but extends {}, which is for {}", kFile, own.line, name, tag.target,
                            base_name, extended->target);
@@ -97,6 +109,7 @@ class Resolver {
       }
     }
     if (tag.target.empty()) return input_error("{}:{}: {} has no target", kFile, own.line, name);
+    if (tag.language.empty()) tag.language = candidate::to_string(candidate::Language::cuda);
     if (tag.budget == 0) return input_error("{}:{}: {} has no budget", kFile, own.line, name);
     open_.pop_back();
     done_[name] = tag;
@@ -155,6 +168,35 @@ Result<Program> read_program(const std::string& file, const TomlValue& value) {
   return program;
 }
 
+Result<TritonPattern> read_pattern(const std::string& file, const TomlValue& value) {
+  TritonPattern pattern;
+  pattern.file = file;
+  const auto* members = value.get_if<TomlValue::Table>();
+  if (members == nullptr) return input_error("{}:{}: pattern {} must be a table", kFile, value.line, file);
+  for (const auto& [key, member] : members->items()) {
+    if (key == "problem") {
+      auto text = base::toml_text(member, kFile, key);
+      if (!text) return tl::unexpected(text.error());
+      pattern.problem = std::move(*text);
+      continue;
+    }
+    if (key != "targets" && key != "axes") {
+      return input_error("{}:{}: pattern {} has an unknown member '{}': targets, problem or axes", kFile, member.line,
+                         file, key);
+    }
+    auto list = base::toml_texts(member, kFile, key);
+    if (!list) return tl::unexpected(list.error());
+    (key == "targets" ? pattern.targets : pattern.axes) = std::move(*list);
+  }
+  for (const std::string& target : pattern.targets) {
+    if (auto good = check_target(target, value.line); !good) return tl::unexpected(good.error());
+  }
+  if (pattern.targets.empty() || pattern.problem.empty()) {
+    return input_error("{}:{}: pattern {} needs targets and a problem", kFile, value.line, file);
+  }
+  return pattern;
+}
+
 }  // namespace
 
 Result<Hub> Hub::load(const std::filesystem::path& folder) {
@@ -192,13 +234,21 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
         if (!read) return tl::unexpected(read.error());
         hub.programs_.push_back(std::move(*read));
       }
+    } else if (section == "triton") {
+      const auto* patterns = value.get_if<TomlValue::Table>();
+      if (patterns == nullptr) return input_error("{}:{}: [triton] must be a table", kFile, value.line);
+      for (const auto& [file, pattern] : patterns->items()) {
+        auto read = read_pattern(file, pattern);
+        if (!read) return tl::unexpected(read.error());
+        hub.triton_.push_back(std::move(*read));
+      }
     } else if (section == "words") {
       auto words = base::toml_texts(value, kFile, section);
       if (!words) return tl::unexpected(words.error());
       hub.words_ = std::move(*words);
     } else {
-      return input_error("{}:{}: unknown section '{}': tags, variants, aliases, absent, programs or words", kFile,
-                         value.line, section);
+      return input_error("{}:{}: unknown section '{}': tags, variants, aliases, absent, programs, triton or words",
+                         kFile, value.line, section);
     }
   }
   if (order.empty()) return input_error("{}: no tags", kFile);
@@ -216,7 +266,14 @@ Result<Hub> Hub::load(const std::filesystem::path& folder) {
       return input_error("{}:{}: variant {} begins with '-', has a budget of its own and extends nothing", kFile,
                          variant.line, name);
     }
-    hub.variants_.push_back({name, variant.target, variant.summary, variant.fragments, variant.budget});
+    Tag tag{name,
+            variant.target,
+            variant.summary,
+            std::string(candidate::to_string(candidate::Language::cuda)),
+            variant.fragments,
+            variant.budget};
+    if (!variant.language.empty()) tag.language = variant.language;
+    hub.variants_.push_back(std::move(tag));
   }
   std::set<std::string> names(order.begin(), order.end());
   for (const auto& [alias, tag] : hub.aliases_) {
@@ -260,6 +317,10 @@ Result<Tag> Hub::find(std::string_view name) const {
     if (!variant.target.empty() && variant.target != tag->target) {
       return input_error("'{}' is only for packs of {}, and {} is for {}", variant.name, variant.target, tag->name,
                          tag->target);
+    }
+    if (variant.language != tag->language) {
+      return input_error("'{}' is only for packs in {}, and {} is in {}", variant.name, variant.language, tag->name,
+                         tag->language);
     }
     tag->name = name;
     tag->summary += "; " + variant.summary;
@@ -315,7 +376,7 @@ Result<std::filesystem::path> find_folder() {
   return folder;
 }
 
-Result<std::string> pack_text(std::string_view tag, std::string_view target) {
+Result<std::string> pack_text(std::string_view tag, std::string_view target, std::string_view language) {
   if (tag == "none") return std::string();
   const auto folder = find_folder();
   if (!folder) return tl::unexpected<Error>(folder.error());
@@ -325,6 +386,9 @@ Result<std::string> pack_text(std::string_view tag, std::string_view target) {
   if (!known) return tl::unexpected<Error>(known.error());
   if (known->target != target) {
     return input_error("pack {} is for {}, and candidates are judged for {}", tag, known->target, target);
+  }
+  if (known->language != language) {
+    return input_error("pack {} is for {}, and the language of the candidates is {}", tag, known->language, language);
   }
   return hub->text(tag);
 }

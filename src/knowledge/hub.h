@@ -19,6 +19,7 @@ struct Tag {
   std::string name;
   std::string target;  ///< "sm_90a" or "sm_100a"
   std::string summary;
+  std::string language = "cuda";       ///< of what it teaches: candidate/language.h
   std::vector<std::string> fragments;  ///< documents, relative to the folder
   std::size_t budget = 0;              ///< of estimated tokens
 };
@@ -28,6 +29,14 @@ struct Program {
   std::string file;                  ///< relative to the folder
   std::vector<std::string> targets;  ///< it is compiled for
   std::vector<std::string> runs;     ///< of those, where it is executed by the tests
+};
+
+/// A candidate in Triton that documents show, and what it solves.
+struct TritonPattern {
+  std::string file;                  ///< relative to the folder
+  std::vector<std::string> targets;  ///< it is compiled for; on sm_90a it is executed too
+  std::string problem;
+  std::vector<std::string> axes;  ///< "M=128"
 };
 
 /// The knowledge packs of one folder: hub.toml, numbers.toml, documents, headers, patterns and programs
@@ -49,6 +58,7 @@ class Hub {
   /// Published names that have no pack, with the reason.
   const std::vector<std::pair<std::string, std::string>>& absent() const { return absent_; }
   const std::vector<Program>& programs() const { return programs_; }
+  const std::vector<TritonPattern>& triton() const { return triton_; }
   /// Words that documents may use as code although no source file holds them, with reasons in hub.toml.
   const std::vector<std::string>& words() const { return words_; }
 
@@ -65,14 +75,15 @@ class Hub {
   std::vector<Tag> tags_, variants_;
   std::vector<std::pair<std::string, std::string>> aliases_, absent_;
   std::vector<Program> programs_;
+  std::vector<TritonPattern> triton_;
   std::vector<std::string> words_;
 };
 
 /// $PTXBENCH_KNOWLEDGE, else knowledge/ in the home folder (base::home_dir: a checkout or an unpacked bundle).
 Result<std::filesystem::path> find_folder();
 
-/// The text of a tag of the shipped packs; empty for "none". A pack for another target than `target` is an error: it
-/// would mislead.
-Result<std::string> pack_text(std::string_view tag, std::string_view target);
+/// The text of a tag of the shipped packs; empty for "none". A pack for another target or language is an error: it would
+/// mislead.
+Result<std::string> pack_text(std::string_view tag, std::string_view target, std::string_view language = "cuda");
 
 }  // namespace ptxbench::knowledge

@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "candidate/language.h"
 #include "knowledge/source_text.h"
 #include "knowledge/tokens.h"
 
@@ -87,6 +88,7 @@ class Linter {
         const Tag* widest = nullptr;
         for (const Tag& tag : hub_.tags()) {
           if (!variant.target.empty() && tag.target != variant.target) continue;
+          if (variant.language != tag.language) continue;
           if (widest == nullptr || tag.fragments.size() > widest->fragments.size()) widest = &tag;
         }
         if (widest == nullptr) continue;
@@ -110,11 +112,13 @@ class Linter {
     if (seen_.insert(key).second) faults_.push_back({std::move(rule), std::move(place), std::move(message)});
   }
 
-  const Vocabulary& vocabulary(const std::string& target) {
-    const auto known = vocabularies_.find(target);
+  const Vocabulary& vocabulary(const std::string& target, const std::string& language = "cuda") {
+    const std::string key = language == "cuda" ? target : target + " " + language;
+    const auto known = vocabularies_.find(key);
     if (known != vocabularies_.end()) return known->second;
-    Vocabulary& made = vocabularies_[target];
+    Vocabulary& made = vocabularies_[key];
     for (const CompileJob& job : compile_jobs(hub_, target)) {
+      if ((candidate::language_of_file(job.file) == candidate::Language::cuda) != (language == "cuda")) continue;
       const auto text = read_inside(hub_.folder(), job.file);
       if (!text) {
         fault("document", job.file, text.error().message);
@@ -143,7 +147,7 @@ class Linter {
       fault("document", tag.name, documents.error().message);
       return;
     }
-    const Vocabulary& known = vocabulary(tag.target);
+    const Vocabulary& known = vocabulary(tag.target, tag.language);
     CodeNames shown;
     std::string text;
     for (const Rendered& document : *documents) {
@@ -305,6 +309,11 @@ class Linter {
           }
         }
       }
+    }
+    for (const TritonPattern& pattern : hub_.triton()) {
+      // Shown by documents, so not used by being there.
+      if (const auto text = read_inside(hub_.folder(), pattern.file); !text)
+        fault("document", pattern.file, text.error().message);
     }
     for (const Program& program : hub_.programs()) {
       used.insert(program.file);

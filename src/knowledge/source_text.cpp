@@ -97,6 +97,18 @@ bool defines_function(const std::vector<Token>& tokens, std::size_t i) {
 
 }  // namespace
 
+std::optional<std::string_view> after_mark(std::string_view line, std::string_view word) {
+  for (const std::string_view mark : {"// ", "# "}) {
+    if (line.starts_with(mark) && line.substr(mark.size()).starts_with(word))
+      return line.substr(mark.size() + word.size());
+  }
+  return std::nullopt;
+}
+
+bool is_region_mark(std::string_view line) {
+  return after_mark(line, "region ").has_value() || after_mark(line, "endregion").has_value();
+}
+
 Result<std::map<std::string, Region, std::less<>>> find_regions(std::string_view source, std::string_view name) {
   std::map<std::string, Region, std::less<>> regions;
   std::vector<std::string> open;
@@ -104,13 +116,13 @@ Result<std::map<std::string, Region, std::less<>>> find_regions(std::string_view
   for (const std::string_view line : base::split_lines(source)) {
     ++line_number;
     const std::string_view trimmed = base::trim(line);
-    if (trimmed.starts_with("// region ")) {
-      std::string region(base::trim(trimmed.substr(10)));
+    if (const auto opened = after_mark(trimmed, "region ")) {
+      std::string region(base::trim(*opened));
       if (regions.count(region) != 0) return input_error("{}:{}: a second region '{}'", name, line_number, region);
       regions[region].first_line = line_number + 1;
       open.push_back(std::move(region));
-    } else if (trimmed.starts_with("// endregion")) {
-      const std::string_view region = base::trim(trimmed.substr(12));
+    } else if (const auto closed = after_mark(trimmed, "endregion")) {
+      const std::string_view region = base::trim(*closed);
       if (open.empty() || open.back() != region) {
         return input_error("{}:{}: 'endregion {}' closes {}", name, line_number, region,
                            open.empty() ? "nothing" : "'" + open.back() + "'");

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,11 +13,16 @@
 
 namespace ptxbench::knowledge {
 
-/// A piece of a CUDA source file between `// region NAME` and `// endregion NAME`.
+/// A piece of a source file between `// region NAME` and `// endregion NAME`, in Python `# region NAME` and so on.
 struct Region {
   std::uint32_t first_line = 0;  ///< of the text, counted from 1
   std::string text;              ///< without the marks of regions, this one's and those of regions inside
 };
+
+/// Whether a line without its indent begins or ends a region.
+bool is_region_mark(std::string_view line);
+/// What stands behind a comment's mark and `word` ("region ").
+std::optional<std::string_view> after_mark(std::string_view line, std::string_view word);
 
 /// The regions of a source file. Regions may nest and must end; a name occurs once.
 Result<std::map<std::string, Region, std::less<>>> find_regions(std::string_view source, std::string_view name);

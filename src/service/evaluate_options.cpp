@@ -14,7 +14,7 @@ using base::Json;
 constexpr std::array<std::string_view, 17> kMembers{
     "seed",   "seeds",   "threads",         "completion", "tensor_cores", "tolerance",
     "full",   "hazards", "sample_clusters", "budget",     "host_seconds", "require",
-    "target", "timing",  "timed_calls",     "sanitize",   "baseline"};
+    "target", "language", "timing",  "timed_calls",     "sanitize",   "baseline"};
 constexpr double kMostHostSeconds = 86400;
 constexpr unsigned kMostSeeds = 1000;
 
@@ -64,6 +64,13 @@ Result<void> parse_words(const Json& json, std::string_view path, evaluation::Ev
     const auto parsed = candidate::parse_target(**target);
     if (!parsed) return input_error("{}.target: {}", path, parsed.error().message);
     options.compile.target = *parsed;
+  }
+  const auto language = word("language");
+  if (!language) return tl::unexpected<Error>(language.error());
+  if (*language) {
+    const auto parsed = candidate::parse_language(**language);
+    if (!parsed) return input_error("{}.language: {}", path, parsed.error().message);
+    options.compile.language = *parsed;
   }
   return {};
 }

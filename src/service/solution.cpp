@@ -34,10 +34,11 @@ std::string Solution::hash() const {
 std::string Solution::normalised_name() const { return name + "_" + hash().substr(0, kHashDigits); }
 
 std::optional<std::string> unsupported_reason(const Solution& solution) {
-  if (solution.language != "cuda") {
-    return fmt::format("Solutions in '{}' are not judged here; language must be 'cuda'", solution.language);
+  const bool triton = solution.language == "triton";
+  if (solution.language != "cuda" && !triton) {
+    return fmt::format("Solutions in '{}' are not judged here; language must be 'cuda' or 'triton'", solution.language);
   }
-  if (solution.binding && *solution.binding != "tvm-ffi") {
+  if (!triton && solution.binding && *solution.binding != "tvm-ffi") {
     return fmt::format("Binding '{}' is not provided here; use 'tvm-ffi'", *solution.binding);
   }
   if (!solution.destination_passing_style) {
@@ -55,6 +56,7 @@ std::optional<std::string> unsupported_reason(const Solution& solution) {
 Result<std::string> single_source(const Solution& solution) {
   const std::string entry = solution.entry_point.substr(0, solution.entry_point.find("::"));
   if (solution.sources.size() == 1) return solution.sources.front().content;
+  if (solution.language == "triton") return input_error("a solution in Triton is one file");
   const auto folder = base::TempDir::create("ptxbench-solution");
   if (!folder) return tl::unexpected<Error>(folder.error());
   for (const SourceFile& source : solution.sources) {

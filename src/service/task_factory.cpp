@@ -147,7 +147,8 @@ Result<Task> TaskFactory::make(const SubmitRequest& request) const {
                          workload->uuid);
     }
     Json unit_request{{"kind", is_check ? "check" : "evaluate"}, {"backend", on_gpu ? "gpu" : "emulator"}};
-    if (!is_check) unit_request["options"] = {{"tolerance", options_.tolerance}};
+    unit_request["options"] = {{"language", solution.language}};
+    if (!is_check) unit_request["options"]["tolerance"] = options_.tolerance;
     auto unit = unit_of(definition, {*workload}, task.kind, on_gpu ? Lane::gpu : Lane::cpu, std::move(unit_request));
     if (!unit) return tl::unexpected<Error>(unit.error());
     unit->number = static_cast<std::int64_t>(task.units.size());

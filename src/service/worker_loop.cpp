@@ -170,7 +170,8 @@ Result<Json> WorkerLoop::check(const Json& request, const Progress& progress) {
   candidate_check.full = options->full;
   candidate_check.sample_clusters = options->sample_clusters;
   progress("compiling", false);
-  if (const auto compiled = (*judge)->compiler().compile(*source, options->compile); !compiled) {
+  candidate_check.compile = options->compile;
+  if (const auto compiled = (*judge)->compile(*source, *problems, options->compile); !compiled) {
     return tl::unexpected<Error>(compiled.error());
   }
   progress("running under the checker", true);
@@ -189,7 +190,9 @@ Result<Json> WorkerLoop::prepare(const Json& request, const Progress& progress) 
   const auto judge = evaluator();
   if (!judge) return tl::unexpected<Error>(judge.error());
   progress("compiling", false);
-  const auto compiled = (*judge)->compiler().compile(*source, options->compile);
+  const auto problems = problems_of(request);
+  if (!problems) return tl::unexpected<Error>(problems.error());
+  const auto compiled = (*judge)->compile(*source, *problems, options->compile);
   if (!compiled) return tl::unexpected<Error>(compiled.error());
   const bool fails = !compiled->artifact || !compiled->static_findings.empty();
   if (!fails && !request.value("screen", false)) return Json{{"prepared", true}};

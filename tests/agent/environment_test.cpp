@@ -34,7 +34,7 @@ class EnvironmentTest : public ::testing::Test {
     parts.dataset = dataset_;
     parts.folder = folder_->path() / "episodes";
     parts.most_open = 2;
-    parts.pack_text = [](std::string_view tag) -> Result<std::string> {
+    parts.pack_text = [](std::string_view tag, candidate::Language) -> Result<std::string> {
       if (tag == "none" || tag == "known") return std::string(tag == "none" ? "" : "wgmma needs a fence");
       return input_error("no pack '{}'", tag);
     };
@@ -70,7 +70,7 @@ class EnvironmentTest : public ::testing::Test {
 TEST_F(EnvironmentTest, AnEpisodeIsATrajectoryWhoseAnswersComeFromOutside) {
   const Json begun = reset({{"pack", "known"}, {"turns", 3}, {"stop", "never"}, {"evaluation", {{"seed", 7}}}});
   const std::string id = begun["observation"]["episode_id"];
-  EXPECT_EQ(options_, Json({{"seed", 7}}));
+  EXPECT_EQ(options_, Json({{"seed", 7}, {"hazards", "always"}}));
   EXPECT_EQ(begun["done"], false);
   EXPECT_EQ(begun["reward"], nullptr);
   ASSERT_EQ(begun["observation"]["messages"].size(), 2u);
@@ -175,6 +175,8 @@ TEST_F(EnvironmentTest, ClumsyRequestsAreToldWhatIsWrong) {
       {{{"problem", "gemm_n7168_k5120"}, {"turns", "many"}}, "turns"},
       {{{"problem", "gemm_n7168_k5120"}, {"stop", "soon"}}, "passed, target or never"},
       {{{"problem", "gemm_n7168_k5120"}, {"context", "all"}}, "context"},
+      {{{"problem", "gemm_n7168_k5120"}, {"language", "fortran"}}, "fortran"},
+      {{{"problem", "gemm_n7168_k5120"}, {"feedback", "loud"}}, "loud"},
       {{{"problem", "gemm_n7168_k5120"}, {"reward", "money"}}, "passed, stages, speedup"},
       {{{"problem", "gemm_n7168_k5120"}, {"workloads", {"ffffffff"}}}, "ffffffff"},
       {{{"problem", "gemm_n7168_k5120"}, {"axes", {{"M", "x"}}}}, "axes"},

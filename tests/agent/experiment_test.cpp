@@ -53,7 +53,7 @@ class CountingJudge : public StandInJudge {
  public:
   CountingJudge() : StandInJudge(12, 2000us) {}
   bool has_preparation() const override { return true; }
-  void prepare(std::string_view, const JudgeOptions&) override {
+  void prepare(std::string_view, const std::vector<problem::Problem>&, const JudgeOptions&) override {
     const Count inside(preparing, most_preparing);
     std::this_thread::sleep_for(2ms);
   }

@@ -58,6 +58,25 @@ class TaskServer {
   std::thread thread_;
 };
 
+TEST(Judgement, TellsTritonAgainstTheRulesFromWhatDoesNotCompile) {
+  evaluation::Evaluation evaluation;
+  evaluation.verdict = evaluation::Status::failed;
+  evaluation.language = "triton";
+  evaluation::Finding finding;
+  finding.severity = evaluation::Severity::error;
+  finding.stage = evaluation::StageName::compile;
+  for (const auto& [rule, event] : {std::pair{"triton.compile", "test_failed"},
+                                    {"triton.not-provided", "triton_validation_failed"},
+                                    {"candidate.banned_library", "triton_validation_failed"}}) {
+    finding.rule = rule;
+    evaluation.findings = {finding};
+    const auto judgement = judgement_of(evaluation::to_json(evaluation), "", "test");
+    ASSERT_TRUE(judgement) << judgement.error().message;
+    EXPECT_EQ(judgement->event, event) << rule;
+    EXPECT_EQ(judgement->evaluation.at("language"), "triton");
+  }
+}
+
 TEST(ServiceJudge, AsksForAllWorkloadsTogetherAndTellsWhatItWasTold) {
   evaluation::Evaluation evaluation;
   evaluation.verdict = evaluation::Status::failed;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "candidate/extraction.h"
+#include "candidate/triton_source.h"
 
 namespace ptxbench::agent {
 namespace {
@@ -18,6 +18,14 @@ TEST(SystemMessage, ItsExampleIsAnAcceptableAnswer) {
   const auto extraction = candidate::extract_candidate(system_message("sm_90a", ""));
   ASSERT_TRUE(extraction.source) << extraction.message;
   EXPECT_NE(extraction.source->find("TVM_FFI_DLL_EXPORT_TYPED_FUNC"), std::string::npos);
+}
+
+TEST(SystemMessage, OfTritonHasAnAcceptableExampleToo) {
+  const std::string text = system_message("sm_90a", "masks everywhere", candidate::Language::triton);
+  EXPECT_NE(text.find("masks everywhere"), std::string::npos);
+  const auto extraction = candidate::extract_candidate(text, candidate::Language::triton);
+  ASSERT_TRUE(extraction.source) << extraction.message;
+  for (const auto& finding : candidate::check_triton_source(*extraction.source)) ADD_FAILURE() << finding.message;
 }
 
 TEST(TaskMessage, ShowsTheDefinitionWithoutTagsAndTheShape) {

@@ -18,6 +18,8 @@ namespace ptxbench::knowledge {
 
 /// Names tests by the job instead of its bytes.
 void PrintTo(const CompileJob& job, std::ostream* out);
+void PrintTo(const TritonPattern& pattern, std::ostream* out);
+void PrintTo(const TritonPattern& pattern, std::ostream* out) { *out << pattern.file; }
 void PrintTo(const CompileJob& job, std::ostream* out) { *out << job.file << " for " << job.target; }
 
 namespace {
@@ -49,10 +51,19 @@ TEST(Packs, AreNoLargerThanPublishedOnes) {
   for (const auto& [name, tokens] : published) EXPECT_LT(estimate_tokens(shipped().text(name).value()), tokens) << name;
 }
 
-TEST(Packs, TritonIsAbsentAloud) {
-  const auto text = shipped().text("triton-hopper");
-  ASSERT_FALSE(text);
-  EXPECT_THAT(text.error().message, HasSubstr("not written yet"));
+TEST(Packs, TritonHasItsOwn) {
+  for (const std::string architecture : {"triton-hopper", "triton-blackwell"}) {
+    const auto text = shipped().text(architecture);
+    ASSERT_TRUE(text) << text.error().message;
+    EXPECT_THAT(*text, HasSubstr("```python\n"));
+    EXPECT_THAT(*text, Not(HasSubstr("# region")));
+    EXPECT_EQ(shipped().find(architecture)->language, "triton");
+  }
+  for (const char* ending : {"00", "05", "07", "08", "012", "013"})
+    EXPECT_TRUE(shipped().text(std::string("triton-hopper-") + ending)) << ending;
+  for (const char* ending : {"00", "04", "010", "011", "012", "013"})
+    EXPECT_TRUE(shipped().text(std::string("triton-blackwell-") + ending)) << ending;
+  EXPECT_THAT(shipped().text("triton-hopper-mha-patched").error().message, HasSubstr("only for packs in cuda"));
 }
 
 // ---- Compiling -----------------------------------------------------------------------------------------------------
@@ -121,6 +132,23 @@ TEST_P(HopperPattern, IsRightAndClean) {
 }
 INSTANTIATE_TEST_SUITE_P(Patterns, HopperPattern, ::testing::ValuesIn(pattern_cases()),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
+
+class TritonOnHopper : public ::testing::TestWithParam<TritonPattern> {};
+TEST_P(TritonOnHopper, IsRightAndClean) {
+  const TritonPattern& one = GetParam();
+  std::vector<std::string> arguments = {
+      "check", (shipped().folder() / one.file).string(), "--problem", one.problem, "--full", "--json", "-"};
+  for (const std::string& axis : one.axes) arguments.insert(arguments.end(), {"--axis", axis});
+  const auto result = ptxbench(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.stdout_text << result.stderr_text;
+  const auto report = base::Json::parse(result.stdout_text, nullptr, false);
+  ASSERT_FALSE(report.is_discarded()) << result.stdout_text;
+  // Triton leaves out fences that are contested: notes.
+  EXPECT_EQ(report.value("verdict", ""), "clean");
+}
+INSTANTIATE_TEST_SUITE_P(Patterns, TritonOnHopper, ::testing::ValuesIn(shipped().triton()), [](const auto& parameter) {
+  return std::filesystem::path(parameter.param.file).stem().string();
+});
 
 TEST(Tables, AreWhatTheProgramsPrint) {
   for (const auto& [option, file] : {std::pair{"--phases", "tables/phases.md"}, {"--bytes", "tables/bytes.md"}}) {

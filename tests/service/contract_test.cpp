@@ -177,8 +177,8 @@ TEST(Contract, RefusesWhatItCannotJudge) {
   request["run_baseline"] = false;
   expect_detail(service.post("/evaluate", request), 400, "run_baseline");
   request = body("pass");
-  request["solution"]["spec"]["language"] = "triton";
-  expect_detail(service.post("/evaluate", request), 400, "triton");
+  request["solution"]["spec"]["language"] = "tilelang";
+  expect_detail(service.post("/evaluate", request), 400, "tilelang");
   request["solution"]["spec"]["language"] = "cuda";
   request["solution"]["spec"]["binding"] = "torch";
   expect_detail(service.post("/evaluate", request), 400, "torch");

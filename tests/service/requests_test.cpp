@@ -57,8 +57,16 @@ TEST(Solution, HashesAsTheFormatPrescribes) {
 TEST(Solution, WhatIsNotJudgedHereIsSaid) {
   EXPECT_FALSE(unsupported_reason(demo()));
   Solution solution = demo();
-  solution.language = "triton";
+  solution.language = "tilelang";
   EXPECT_TRUE(unsupported_reason(solution));
+  solution.language = "triton";
+  solution.entry_point = "kernel.py::run";
+  for (const auto& binding : {std::optional<std::string>(), std::optional<std::string>("torch")}) {
+    solution.binding = binding;
+    EXPECT_FALSE(unsupported_reason(solution));
+  }
+  solution.sources.push_back({"second.py", ""});
+  EXPECT_FALSE(single_source(solution)) << "one file";
   solution = demo();
   solution.binding = "torch";
   EXPECT_TRUE(unsupported_reason(solution));

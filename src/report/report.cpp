@@ -5,8 +5,13 @@
 #include <filesystem>
 #include <map>
 
+#include "agent/trajectory.h"
+#include "base/files.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "report/loader.h"
+#include "report/page.h"
+#include "report/serve.h"
 #include "report/summary.h"
 
 namespace ptxbench::report {
@@ -98,7 +103,29 @@ Result<void> run_report(const ReportOptions& options, const base::Style& style,
   if (!metrics) return tl::unexpected<Error>(metrics.error());
   const auto dimensions = dimensions_of(options);
   if (!dimensions) return tl::unexpected<Error>(dimensions.error());
-  Loader loader(std::vector<std::filesystem::path>(options.runs.begin(), options.runs.end()));
+  const std::vector<std::filesystem::path> paths(options.runs.begin(), options.runs.end());
+  PageOptions page;
+  page.title = options.title;
+  page.version = options.version;
+  page.made = agent::utc_now();
+  page.text_bytes = options.page_texts;
+  page.metrics = *metrics;
+  if (options.serve) {
+    if (options.json || !options.csv.empty() || !options.html.empty() || !options.compare.empty()) {
+      return input_error("--serve goes without --json, --csv, --html and --compare");
+    }
+    ServeOptions serve;
+    serve.host = options.host;
+    serve.port = options.port;
+    serve.page = page;
+    serve.select = [&](Table& table) { return select(options, table); };
+    auto server = PageServer::bind(std::move(serve), std::make_unique<Loader>(paths, Broken::note));
+    if (!server) return tl::unexpected<Error>(server.error());
+    print(fmt::format("the page is at http://{}:{}\n", options.host, (*server)->port()));
+    (*server)->run();
+    return {};
+  }
+  Loader loader(paths);
   auto table = loader.load();
   if (!table) return tl::unexpected<Error>(table.error());
   if (auto selected = select(options, *table); !selected) return selected;
@@ -117,6 +144,15 @@ Result<void> run_report(const ReportOptions& options, const base::Style& style,
     return {};
   }
 
+  if (!options.html.empty()) {
+    const std::string html = page_html(*table, page);
+    if (auto written = base::write_file_atomic(options.html, html); !written) return written;
+    if (!options.json) print(fmt::format("{} ({})\n", options.html, base::format_bytes(html.size())));
+    if (!options.json && options.csv.empty()) {
+      for (const Note& note : table->notes) print(style.yellow("note: ") + base::printable(note.text) + "\n");
+      return {};
+    }
+  }
   const Summary summary = summarise(*table, *dimensions, *metrics);
   if (!options.csv.empty()) {
     const auto names = write_csv_files(*table, summary, options.csv);

@@ -281,9 +281,10 @@ std::string comparison_text(const Comparison& comparison, const base::Style& sty
   list(comparison.only_b, 'B');
   Grid overall({"mean of the problems, %", "A", "B", "B - A", "95 % limits", "p", "verdict"}, 1);
   for (const Difference& one : comparison.overall) {
-    overall.add({one.metric + " (of " + one.denominator + ")", share(one.a), share(one.b), signed_share(one.difference),
-                 one.low ? fmt::format("[{}, {}]", signed_share(one.low), signed_share(one.high)) : "",
-                 chance(one.p_value), coloured(one.verdict)});
+    overall.add(
+        {one.metric + " (of " + one.denominator + ")", share(one.a), share(one.b), signed_share(one.difference),
+         one.low && *one.low < *one.high ? fmt::format("[{}, {}]", signed_share(one.low), signed_share(one.high)) : "",
+         chance(one.p_value), coloured(one.verdict)});
   }
   out += "\n" + overall.text(style);
   for (std::size_t q = 0; q < comparison.overall.size(); ++q) {
@@ -294,7 +295,8 @@ std::string comparison_text(const Comparison& comparison, const base::Style& sty
       any |= one.a.value_or(0) > 0 || one.b.value_or(0) > 0;
       grid.add({joined({problem.key[0], problem.key[2], problem.key[3]}), std::to_string(problem.trajectories_a),
                 std::to_string(problem.trajectories_b), share(one.a), share(one.b), signed_share(one.difference),
-                one.low ? fmt::format("[{}, {}]", signed_share(one.low), signed_share(one.high)) : "",
+                one.low && *one.low < *one.high ? fmt::format("[{}, {}]", signed_share(one.low), signed_share(one.high))
+                                                : "",
                 chance(one.p_value), coloured(one.verdict)});
     }
     if (any) out += "\n" + style.bold(comparison.overall[q].metric) + "\n" + grid.text(style);

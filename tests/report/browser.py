@@ -98,7 +98,7 @@ class Browser:
     def open(self, url):
         self.events.clear()
         self.call("Page.navigate", url=url)
-        self.wait("document.documentElement.dataset.ready === 'yes'", 30)
+        self.wait("document.documentElement?.dataset.ready === 'yes'", 30)
 
     def run(self, script):
         """The value of an expression, which may be a promise."""
@@ -117,7 +117,7 @@ class Browser:
 
     def settle(self):
         """Until everything that was put off is drawn."""
-        self.run("new Promise(done => { let idle = 0; const step = () => ++idle > 12 ? done() : "
+        self.run("new Promise(done => { let idle = 0; const step = () => ++idle > 5 ? done() : "
                  "requestIdleCallback(() => requestAnimationFrame(step), {timeout: 200}); step(); })")
 
     def key(self, key, modifiers=0):

@@ -1,6 +1,6 @@
 // One function per section of the page: each draws what is chosen into its body.
 
-const view = {focus: null, multiples: {metric: "correct", rows: "arch", all: false}, pair: {by: "model", a: null, b: null, metric: "fast"},
+const view = {focus: null, multiples: {metric: "correct", rows: "arch", all: false}, pair: {by: "model", a: null, b: null, metric: "correct"},
   classesBy: "turn", board: {by: ["model", "arch"], sort: null, down: true}, list: {run: "", label: "", page: 0}, costsBy: "model"};
 
 /** "12.50" with its count, or what can be said when something was not measured. */
@@ -122,7 +122,7 @@ function drawFastPanel(figure, arch, series, most) {
     const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
     highest = Math.max(highest, points[0].y);
     datasets.push({label: one.name, data: points, borderColor: faded ? fade(color, 0.18) : color, backgroundColor: color, borderWidth: faded ? 1.5 : 2,
-      borderDash: seriesDash(one.color), pointRadius: points.length === 1 ? 4 : 0, pointHitRadius: 8, parsing: false, order: faded ? 2 : 1, trajectories});
+      borderDash: seriesDash(one.color), clip: 4, pointRadius: points.length === 1 ? 4 : 0, pointHitRadius: 8, parsing: false, order: faded ? 2 : 1, trajectories});
   }
   const banded = datasets.filter(one => one.order === 1 && one.data.length > 1);
   const options = {
@@ -231,14 +231,14 @@ function drawBoard(body) {
     {name: "Turns", text: row => thousands(row.turns), key: row => row.turns},
     ...thresholds.map((p, k) => ({name: p === 0 ? "Correct %" : `Fast ${p}`, key: row => value(row.shares[k]), bar: k === 0, share: row => row.shares[k], text: row => shareText(row.shares[k])})),
     {name: "Target %", text: row => shareText(row.target), key: row => value(row.target)},
-    ...limits.map((limit, k) => ({name: `Correct@${limit}`, text: row => count(row.at[k].correct), key: row => row.at[k].correct.count})),
-    ...limits.map((limit, k) => ({name: `Target@${limit}`, text: row => count(row.at[k].target), key: row => row.at[k].target.unknown ? -1 : row.at[k].target.count})),
+    ...limits.map((limit, k) => ({name: `Corr@${limit}`, text: row => count(row.at[k].correct), key: row => row.at[k].correct.count})),
+    ...limits.map((limit, k) => ({name: `Tgt@${limit}`, text: row => count(row.at[k].target), key: row => row.at[k].target.unknown ? -1 : row.at[k].target.count})),
     {name: "Best", text: row => Number.isNaN(row.all.best) ? (row.all.untimed ? notMeasured() : "–") : row.all.best.toFixed(3), key: row => Number.isNaN(row.all.best) ? -1 : row.all.best},
   ];
   const sort = view.board.sort === null ? by.length + 2 : view.board.sort, key = columns[sort].key;
   rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (view.board.down ? -1 : 1));
   const bars = [];
-  const head = columns.map((column, k) => el("th", {scope: "col", "aria-sort": k === sort ? (view.board.down ? "descending" : "ascending") : "none"},
+  const head = columns.map((column, k) => el("th", {scope: "col", class: column.head ? "head" : "", "aria-sort": k === sort ? (view.board.down ? "descending" : "ascending") : "none"},
     el("button", {type: "button", class: "sort", onclick: () => {
       view.board.down = k === sort ? !view.board.down : !column.head;
       view.board.sort = k;
@@ -310,7 +310,7 @@ function drawMultiples(body) {
   const rows = groups(state.selected, [chosen.rows]).sort((a, b) => a.values[0] - b.values[0]);
   // Most shared problems first: those with few series say little side by side.
   const columns = groups(state.selected, ["problem"]).map(one => ({...one, models: new Set(one.trajectories.map(i => data.of.model[i])).size}));
-  columns.sort((a, b) => b.models - a.models);
+  columns.sort((a, b) => (b.models > 2) - (a.models > 2));
   const shown = chosen.all ? columns : columns.slice(0, 5);
   const place = body.querySelector(".place"), wanted = JSON.stringify([rows.map(r => r.key), shown.map(c => c.key)]);
   if (place.dataset.wanted !== wanted) {
@@ -342,7 +342,7 @@ function drawMultiples(body) {
       for (const point of points) highest = Math.max(highest, point.y);
       const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
       datasets.push({label: one.name, data: points, borderColor: faded ? fade(color, 0.18) : color, backgroundColor: color, borderWidth: faded ? 1 : 1.8,
-        borderDash: seriesDash(one.color), pointRadius: isFast ? 0 : faded ? 0 : 1.6, pointHitRadius: 6, parsing: false, order: faded ? 2 : 1});
+        borderDash: seriesDash(one.color), clip: 6, pointRadius: isFast ? 0 : faded ? 0 : 1.6, pointHitRadius: 6, parsing: false, order: faded ? 2 : 1});
     }
     return [cell, datasets];
   });
@@ -440,13 +440,13 @@ function drawPair(body) {
   const fill = () => {
     if (body.stamp !== stamp) return;
     const [pairs, cell, sure] = cells.shift();
-    if (sure) { const [low, high] = differenceLimits(pairs, measure); cell.textContent = `${signed(100 * low)} … ${signed(100 * high)}`; }
+    if (sure) { const [low, high] = differenceLimits(pairs, measure); cell.textContent = low < high ? `${signed(100 * low)} … ${signed(100 * high)}` : "–"; }
     if (cells.length) later(fill);
   };
   later(fill);
 }
 
-const signed = value => (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(2);
+const signed = value => (value >= 0.005 ? "+" : value <= -0.005 ? "−" : "") + Math.abs(value).toFixed(2);
 
 // ------------------------------------------------------------------------------------------------------------- classes
 
@@ -516,7 +516,7 @@ function drawNext(body) {
         order.map(to => {
           const count = next[from * labels + to], share = count / followed[from];
           const cell = el("td", {class: from === to ? "same" : "", title: `${thousands(count)} of ${thousands(followed[from])}`}, count ? (100 * share).toFixed(1) : "·");
-          if (count) { cell.style.backgroundColor = `rgba(${color}, ${(0.06 + 0.8 * share).toFixed(3)})`; if (share > 0.55) cell.classList.add("deep"); }
+          if (count) { cell.style.backgroundColor = `rgba(${color}, ${(0.06 + 0.8 * share).toFixed(3)})`; if (share > 0.72) cell.classList.add("deep"); }
           return cell;
         })))))));
 }
@@ -567,7 +567,7 @@ function drawReasoning(body) {
   draw(body.figure.canvas, "line", {labels: BINS.slice(1).map((_, b) => binName(b)), datasets: body.series.map(one => {
     const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
     return {label: one.name, data: one.bins.map(bin => bin.of >= LEAST_IN_BIN ? 100 * bin.count / bin.of : null), borderColor: faded ? fade(color, 0.18) : color, backgroundColor: faded ? fade(color, 0.18) : color,
-      borderDash: seriesDash(one.color), pointStyle: seriesPoint(one.color), pointRadius: 4, borderWidth: faded ? 1.5 : 2, spanGaps: false, order: faded ? 2 : 1};
+      borderDash: seriesDash(one.color), clip: 8, pointStyle: seriesPoint(one.color), pointRadius: 4, borderWidth: faded ? 1.5 : 2, spanGaps: false, order: faded ? 2 : 1};
   })}, {scales: {x: {title: "reasoning tokens of the turn", grid: {display: false}}, y: {min: 0, title: "percent correct"}},
     plugins: {tooltip: {callbacks: {label: item => { const bin = body.series[item.datasetIndex].bins[item.dataIndex]; return `${item.dataset.label}: ${percent(bin.count, bin.of)} % of ${thousands(bin.of)} turns`; }}}}});
 }
@@ -625,7 +625,7 @@ function drawList(body) {
   const shown = rows.slice(chosen.page * PAGE, (chosen.page + 1) * PAGE);
   const turnTitle = k => `turn ${data.number[k]}: ${data.names.label[data.label[k]]}${Number.isNaN(data.speedup[k]) ? "" : ", " + speed(data.speedup[k])}`;
   replace(body.querySelector(".place"), el("div", {class: "scroll", tabIndex: 0, role: "region", "aria-label": "Trajectories"}, el("table", {id: "trajectories", class: "list"}, el("caption", {class: "hidden"}, "Trajectories"),
-    el("thead", {}, el("tr", {}, ["Trajectory", "Model", "Problem", "Turns", "Correct", "Best speed-up"].map(name => el("th", {scope: "col"}, name)))),
+    el("thead", {}, el("tr", {}, ["Trajectory", "Model", "Problem", "Turns", "Correct", "Best speed-up"].map((name, k) => el("th", {scope: "col", class: k < 4 ? "left" : ""}, name)))),
     el("tbody", {}, shown.map(i => {
       let correct = 0, best = NaN, untimed = 0;
       const cells = [];
@@ -656,7 +656,7 @@ function drawAbout(body) {
       define("Fast_p", "100 × turns with a correct kernel and a speed-up > p, divided by all evaluated turns; strictly greater. At p = 0: correct turns, timed or not. Denominator: turns."),
       define("Correct", "The numbers are right (label “Correct” of the public benchmark), whatever else was required."),
       define("Target instruction", "Also, a target instruction executed in that turn: wgmma or a tensor copy on Hopper, tcgen05 on Blackwell. In the published data it is their correct_with_arch column, an older tag; executed machine code per turn was not published."),
-      define("Correct@T, Target@T", "Trajectories with such a turn among their first T. Denominator: trajectories; one that ended early stays in it, one without a turn is in none."),
+      define("Corr@T, Tgt@T", "Trajectories with such a turn among their first T. Denominator: trajectories; one that ended early stays in it, one without a turn is in none."),
       define("Speed-up", "Library time divided by the kernel's, the smallest over a turn's workloads."),
       define("95 % limits", `Percentiles of ${data.replicates} bootstrap samples. Whole trajectories are resampled, within each run and problem; where one of these has a single trajectory, all together. Where all trajectories agree: exact limits of Clopper and Pearson with trajectories as trials. A largest value has no limits.`),
       define("Not measured", "Never counted as zero or as clean. “≥” is what is certain.")));

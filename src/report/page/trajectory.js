@@ -60,6 +60,7 @@ function showTurn(turn) {
   viewer.turn = turn;
   document.querySelectorAll("#view [role=tab]").forEach((tab, k) => { tab.setAttribute("aria-selected", String(k === turn)); tab.tabIndex = k === turn ? 0 : -1; });
   drawTurn();
+  byId("view").scrollTop = 0;
 }
 
 function drawTurn() {
@@ -109,8 +110,11 @@ function waitsOf(message) {
   const rows = [], rest = [];
   for (const line of message.split("\n")) {
     const found = WAIT.exec(line);
-    if (found) rows.push([`(${found[1]}, ${found[2]}, ${found[3]})`, found[4], found[5], found[6], found[7], found[8].replace(/^, /, "")]);
-    else rest.push(line);
+    if (!found) { rest.push(line); continue; }
+    const tail = /^((?:, called from [^,(]+)*)\s*(?:\((.*)\))?$/.exec(found[8]) || [null, found[8], ""];
+    const places = [found[7], ...tail[1].split(", called from ").filter(Boolean)];
+    rows.push([el("span", {class: "keep"}, `(${found[1]}, ${found[2]}, ${found[3]})`), el("span", {class: "keep"}, found[4]), el("code", {class: "keep"}, found[5]), found[6],
+      [el("span", {class: "keep"}, places[0].trim()), places.slice(1).map(place => [el("br"), el("span", {class: "soft keep"}, "from " + place.trim())])], el("code", {}, tail[2] || "")]);
   }
   return {rows, rest: rest.join("\n")};
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
@@ -48,12 +49,19 @@ std::string digest(std::string_view text) {
   return "'sha256-" + base64({reinterpret_cast<const char*>(hash.data()), hash.size()}) + "'";
 }
 
-/// One of the pieces that page.html leaves open.
-void fill(std::string& page, std::string_view name, std::string_view text) {
-  const std::string mark = fmt::format("{{{{{}}}}}", name);
-  const std::size_t at = page.find(mark);
-  if (at == std::string::npos) throw std::logic_error("page.html has no " + mark);
-  page.replace(at, mark.size(), text);
+/// The template with its marks filled in, in one pass: what is filled in may hold what looks like a mark.
+std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts) {
+  std::string out;
+  for (std::size_t at = 0; at < page.size();) {
+    const std::size_t open = page.find("{{", at), close = page.find("}}", open);
+    out += page.substr(at, open - at);
+    if (open == std::string_view::npos) break;
+    const auto part = parts.find(page.substr(open + 2, close - open - 2));
+    if (part == parts.end()) throw std::logic_error("page.html has a mark that nothing fills");
+    out += part->second;
+    at = close + 2;
+  }
+  return out;
 }
 
 std::string data_block(std::string_view id, std::string_view compressed) {
@@ -141,16 +149,7 @@ std::string page_html(const Table& table, const PageOptions& options) {
   const std::string script = fmt::format("(() => {{\n\"use strict\";\n{}{}{}{}{}{}{}}})();\n", files::script_base(),
                                          files::script_data(), files::script_stats(), files::script_charts(),
                                          files::script_sections(), files::script_trajectory(), files::script_app());
-  std::string page = files::page_html();
-  // Nothing is loaded and no script runs but these two, whatever a run's texts hold.
-  fill(
-      page, "policy",
-      fmt::format("default-src 'none'; script-src {} {}; style-src {}; img-src data:; connect-src {}; base-uri 'none'; "
-                  "form-action 'none'",
-                  digest(charting), digest(script), digest(style), options.live ? "'self'" : "'none'"));
   const std::string title = options.title.empty() ? "PTXBench results" : options.title;
-  fill(page, "title", escape_html(title));
-  fill(page, "style", style);
   std::string data;
   if (!options.live) {
     const Texts texts = texts_of(table, options.text_bytes);
@@ -158,11 +157,17 @@ std::string page_html(const Table& table, const PageOptions& options) {
                                        .dump(-1, ' ', false, Json::error_handler_t::replace))) +
            texts.blocks;
   }
-  // The data last: they may hold what looks like a mark.
-  fill(page, "charting", charting);
-  fill(page, "script", script);
-  fill(page, "data", data);
-  return page;
+  // Nothing is loaded and no script runs but these two, whatever a run's texts hold.
+  const std::string policy = fmt::format(
+      "default-src 'none'; script-src {} {}; style-src {}; img-src data:; connect-src {}; base-uri 'none'; "
+      "form-action 'none'",
+      digest(charting), digest(script), digest(style), options.live ? "'self'" : "'none'");
+  return filled(files::page_html(), {{"policy", policy},
+                                     {"title", escape_html(title)},
+                                     {"style", style},
+                                     {"data", data},
+                                     {"charting", charting},
+                                     {"script", script}});
 }
 
 }  // namespace ptxbench::report

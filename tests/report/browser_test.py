@@ -129,44 +129,43 @@ class Page(unittest.TestCase):
 
     def test_interactions_are_fast(self):
         self.open(self.big)
-        # Handlers and the frame after them, with each part of the page on screen.
+        # The handler, and everything until the frame after it is there; with each part of the page on screen.
         measure = """async action => {
           const start = performance.now(); action();
           const worked = performance.now() - start;
-          await new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)));
+          await new Promise(done => requestAnimationFrame(() => { const c = new MessageChannel(); c.port1.onmessage = done; c.port2.postMessage(0); }));
           return [worked, performance.now() - start]; }"""
-        actions = {
-            "filter a model": "() => { const box = [...document.querySelectorAll('#filter-model input[type=checkbox]')][window.n = ((window.n || 0) + 1) % 5]; box.click(); }",
-            "filter an architecture": "() => { const box = document.querySelector('#filter-arch input[type=checkbox]'); box.click(); }",
-            "reset": "() => document.querySelector('#reset').click()",
-        }
-        self.browser.run("document.querySelector('#filter-model').open = true; document.querySelector('#filter-arch').open = true")
-        self.browser.settle()
-        worst = {}
+        model = ("() => { const boxes = [...document.querySelectorAll('#filter-model input[type=checkbox]')]; boxes[window.n = ((window.n || 0) + 1) % 5].click(); }")
+        actions = {"filter a model": model, "filter an architecture": "() => document.querySelector('#filter-arch input[type=checkbox]').click()",
+                   "reset": "() => document.querySelector('#reset').click()"}
+        results = {}
+
+        def take(section, name, action, times):
+            taken = []
+            for _ in range(times):
+                if name != "threshold":
+                    self.browser.run("for (const d of ['model', 'arch']) document.querySelector('#filter-' + d).open = true")
+                    self.browser.settle()
+                before = self.browser.task_ms()
+                worked, whole = self.browser.run(f"({measure})({action})")
+                taken.append((self.browser.task_ms() - before, worked, whole))
+                self.browser.settle()
+            results[f"{section}: {name}"] = {key: round(median([one[k] for one in taken]), 1) for k, key in enumerate(("processor_ms", "handler_ms", "until_frame_ms"))}
+
         for section in ("fast", "board", "multiples", "pair", "classes", "next", "reasoning", "costs", "list"):
             self.show(section)
             for name, action in actions.items():
-                taken = []
-                for _ in range(5):
-                    if name == "reset":
-                        self.browser.run("document.querySelector('#filter-arch').open || (document.querySelector('#filter-arch').open = true)")
-                    if name != "reset":
-                        self.browser.run("for (const d of ['model', 'arch']) document.querySelector('#filter-' + d).open = true")
-                        self.browser.settle()
-                    taken.append(self.browser.run(f"({measure})({action})"))
-                    self.browser.settle()
-                worst[section, name] = (median([one[0] for one in taken]), median([one[1] for one in taken]))
+                take(section, name, action, 3)
         self.show("fast")
-        taken = [self.browser.run(f"({measure})(() => {{ const s = document.querySelector('#threshold-slider'); s.value = {0.1 * k}; s.dispatchEvent(new Event('input')); }})") for k in range(9)]
-        worst["fast", "threshold"] = (median([one[0] for one in taken]), median([one[1] for one in taken]))
-        results = {f"{section}: {name}": {"handler_ms": round(a, 1), "with_frame_ms": round(b, 1)} for (section, name), (a, b) in worst.items()}
+        take("fast", "threshold", "() => { const s = document.querySelector('#threshold-slider'); s.value = (window.m = ((window.m || 0) + 0.13) % 1); s.dispatchEvent(new Event('input')); }", 7)
         (OPTIONS.build / "report-interactions.json").write_text(json.dumps(results, indent=1) + "\n")
-        slowest = max(worst.items(), key=lambda one: one[1][1])
-        print(f"slowest interaction: {slowest[0]}: {slowest[1][0]:.0f} ms of work, {slowest[1][1]:.0f} ms until the frame is done")
-        self.assertLess(slowest[1][0], FILTER_LIMIT_MS * OPTIONS.patience, worst)
+        name, slowest = max(results.items(), key=lambda one: one[1]["processor_ms"])
+        print(f"slowest interaction: {name}: {slowest}")
+        self.assertLess(slowest["processor_ms"], FILTER_LIMIT_MS * OPTIONS.patience, results)
 
     def test_thresholds(self):
         self.open(self.big)
+        self.show("fast")
         self.browser.run("{ const s = document.querySelector('#threshold-slider'); s.value = 0.8; s.dispatchEvent(new Event('input')); }")
         self.assertIn("p = 0.80", self.text("#readout caption"))
         if self.published:
@@ -390,7 +389,8 @@ class Page(unittest.TestCase):
             self.assertIn("32 turns", self.text("#subtitle"))
             self.show("list")
             self.browser.run("document.querySelector('#trajectories .link').click()")
-            self.browser.wait("document.querySelector('#view').open && document.querySelector('.feedback')")
+            self.browser.wait("document.querySelector('#view').open")
+            self.assertTrue(self.browser.run("!!document.querySelector('.feedback')"), self.text("#view"))
             self.browser.run("document.querySelector('#view').close()")
             file = at / "trajectories" / "exp_001.jsonl"
             whole = file.read_text().splitlines(keepends=True)
@@ -407,7 +407,7 @@ def main():
     global OPTIONS
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--patience", type=float, default=float(os.environ.get("PTXBENCH_BROWSER_PATIENCE", "4")),
+    parser.add_argument("--patience", type=float, default=float(os.environ.get("PTXBENCH_BROWSER_PATIENCE", "2")),
                         help="factor on the limit of an interaction: tests share the machine with others; measure with 1")
     parser.add_argument("names", nargs="*")
     OPTIONS = parser.parse_args()

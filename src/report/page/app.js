@@ -1,14 +1,13 @@
 // Puts the page together: data, filters, sections that draw when they are seen, theme, and following a server.
 
-const seen = new Set(), dirty = new Set();
+const near = new Set(), onScreen = new Set(), dirty = new Set();
 const timings = window.ptxbenchTimings = {interactions: []};
 
-/** Draws sections again: those on screen now, the others when they come into view. */
+/** Draws sections again: those on screen now, those nearby when there is time, the others when somebody comes near. */
 function refresh(names) {
-  for (const name of names) {
-    dirty.add(name);
-    if (seen.has(name)) drawSection(name);
-  }
+  for (const name of names) dirty.add(name);
+  for (const name of names) if (onScreen.has(name)) drawSection(name);
+  for (const name of names) if (near.has(name) && dirty.has(name)) later(() => drawSection(name));
 }
 
 function drawSection(name) {
@@ -84,6 +83,7 @@ function changeTheme() {
 }
 
 function redraw() {
+  darkNow = null;
   drawTheme();
   if (state.data) { drawKey(byId("key")); refresh(Object.keys(SECTIONS)); }
 }
@@ -112,14 +112,19 @@ function show(json, first) {
   if (first) {
     const sections = [...document.querySelectorAll("main section[aria-labelledby]")];
     replace(byId("contents"), sections.map(section => el("li", {}, el("a", {href: "#" + section.id}, section.querySelector("h2").textContent))));
-    const observer = new IntersectionObserver(entries => {
-      for (const entry of entries) {
-        if (entry.isIntersecting) { seen.add(entry.target.id); drawSection(entry.target.id); } else { seen.delete(entry.target.id); }
-      }
-    }, {rootMargin: "300px 0px"});
-    for (const section of sections) observer.observe(section);
+    const observe = (set, margin, change) => {
+      const observer = new IntersectionObserver(entries => {
+        for (const {target, isIntersecting} of entries) {
+          if (isIntersecting) { set.add(target.id); change(target.id); } else { set.delete(target.id); }
+        }
+      }, {rootMargin: margin});
+      for (const section of sections) observer.observe(section);
+    };
+    observe(onScreen, "0px", drawSection);
+    observe(near, "400px 0px", name => later(() => drawSection(name)));
   } else {
-    for (const body of document.querySelectorAll("main .body")) { forget(body); body.replaceChildren(); for (const key of ["figure", "figures", "cells", "columns", "series", "was"]) delete body[key]; }
+    forgetAll();
+    for (const body of document.querySelectorAll("main .body")) { body.replaceChildren(); for (const key of ["figure", "figures", "cells", "known", "columns", "series", "was"]) delete body[key]; }
   }
   drawFilters();
   refreshAll();

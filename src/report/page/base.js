@@ -40,7 +40,8 @@ function percent(count, of) {
   return (rounded / 100).toFixed(2);
 }
 
-const thousands = number => Number(number).toLocaleString("en-US");
+const grouped = new Intl.NumberFormat("en-US");
+const thousands = number => grouped.format(number);
 
 function amount(value) {
   if (value >= 1e6) return (value / 1e6).toFixed(2) + " M";

@@ -16,13 +16,25 @@ const CLASS_ORDER = ["Correct", "Numerical error", "Runtime error", "Kernel Exec
   "Other error"];
 const OTHER_SHADES = ["#b5b5b5", "#707070", "#cfcfcf", "#555555"];
 
-const isDark = () => document.documentElement.dataset.theme
-  ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+let darkNow = null; // asking the browser each time is slow
+function isDark() {
+  if (darkNow === null) {
+    const chosen = document.documentElement.dataset.theme;
+    darkNow = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+  return darkNow;
+}
 const mode = () => isDark() ? "dark" : "light";
 const seriesColor = number => PALETTE[mode()][number % PALETTE.light.length];
 const seriesDash = number => DASHES[Math.floor(number / PALETTE.light.length) % DASHES.length];
 const seriesPoint = number => POINTS[number % POINTS.length];
-const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** The style sheet's colours and font, read once for each theme: asking for them in between makes the browser lay the page out. */
+const looks = {};
+function css(name) {
+  const look = looks[mode()] || (looks[mode()] = {style: getComputedStyle(document.documentElement), font: getComputedStyle(document.body).fontFamily, known: {}});
+  return name === "font" ? look.font : look.known[name] || (look.known[name] = look.style.getPropertyValue(name).trim());
+}
 
 function classColor(label) {
   const name = state.data.names.label[label], known = CLASS_COLORS[mode()][name];
@@ -62,16 +74,23 @@ const thresholdLine = {
 
 const charts = new Map(); // canvas -> Chart
 
-/** Draws a chart into a canvas, or updates the one that is there. */
+/**
+ * Draws a chart into a canvas, or updates the one that is there. Options that have not changed stay: taking them in costs more
+ * than drawing. Functions among them must not depend on anything but what is current when they are called.
+ */
 function draw(canvas, type, chartData, options) {
+  const key = JSON.stringify(options) + mode(), threshold = options.plugins && options.plugins.threshold;
   const before = charts.get(canvas);
   if (before) {
     before.data = chartData;
-    before.options = withLook(options);
+    if (before.key !== key) before.options = withLook(options);
+    before.key = key;
+    if (threshold) before.options.plugins.threshold.value = threshold.value;
     before.update("none");
     return before;
   }
   const chart = new Chart(canvas, {type, data: chartData, options: withLook(options), plugins: [thresholdLine]});
+  chart.key = key;
   charts.set(canvas, chart);
   return chart;
 }
@@ -83,8 +102,13 @@ function forget(container) {
   }
 }
 
+function forgetAll() {
+  for (const chart of charts.values()) chart.destroy();
+  charts.clear();
+}
+
 function withLook(options) {
-  const ink = css("--soft"), grid = css("--grid"), font = {family: getComputedStyle(document.body).fontFamily, size: 12};
+  const ink = css("--soft"), grid = css("--grid"), font = {family: css("font"), size: 12};
   const axis = given => ({
     ...given,
     grid: {color: grid, drawBorder: false, drawTicks: false, ...(given.grid || {})},

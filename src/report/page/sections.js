@@ -72,15 +72,21 @@ function drawFast(body) {
   if (view.focus !== null && !series.some(one => one.key === view.focus)) view.focus = null;
   replace(body.querySelector(".legends"), legend(series, view.focus, key => { view.focus = key; refresh(["fast", "multiples", "reasoning"]); }));
   const archs = [...new Set(state.selected.map(i => data.of.arch[i]))].sort((a, b) => a - b);
-  const panels = body.querySelector(".panels"), wanted = archs.join(",");
-  if (panels.dataset.archs !== wanted) {
-    forget(panels);
-    panels.dataset.archs = wanted;
-    body.figures = archs.map(arch => figure(nameOf("arch", arch), 320, `Fast_p against p on ${nameOf("arch", arch)}`));
-    replace(panels, body.figures.map(one => one.element));
-    body.figures.forEach((one, k) => one.element.append(dataTable(`Fast_p on ${nameOf("arch", archs[k])}, percent of turns`, () => fastTable(archs[k]))));
+  const panels = body.querySelector(".panels");
+  panels.dataset.archs = archs.join(",");
+  if (!body.figures) {
+    body.figures = data.names.arch.map((_, arch) => {
+      const one = figure(nameOf("arch", arch), 320, `Fast_p against p on ${nameOf("arch", arch)}`);
+      one.element.append(el("div", {class: "behind"}));
+      panels.append(one.element);
+      return one;
+    });
   }
-  archs.forEach((arch, k) => drawFastPanel(body.figures[k], arch, series, body.most));
+  body.figures.forEach((one, arch) => {
+    one.element.hidden = !archs.includes(arch);
+    replace(one.element.querySelector(".behind"), dataTable(`Fast_p on ${nameOf("arch", arch)}, percent of turns`, () => fastTable(arch)));
+  });
+  for (const arch of archs) drawFastPanel(body.figures[arch], arch, series, body.most);
   drawReadout(body.querySelector(".readout"), archs);
 }
 
@@ -163,7 +169,7 @@ function setThreshold(p) {
   body.slider.value = p;
   body.number.value = p;
   for (const one of body.figures) {
-    const chart = charts.get(one.canvas);
+    const chart = one.element.hidden ? null : charts.get(one.canvas);
     if (chart) { chart.options.plugins.threshold.value = p; chart.draw(); }
   }
   drawReadout(body.querySelector(".readout"), body.querySelector(".panels").dataset.archs.split(",").filter(Boolean).map(Number));
@@ -314,23 +320,29 @@ function drawMultiples(body) {
   const shown = chosen.all ? columns : columns.slice(0, 5);
   const place = body.querySelector(".place"), wanted = JSON.stringify([rows.map(r => r.key), shown.map(c => c.key)]);
   if (place.dataset.wanted !== wanted) {
-    forget(place);
     place.dataset.wanted = wanted;
     body.cells = [];
+    body.known = body.known || new Map(); // charts that were drawn before
     replace(place, rows.map(row => el("div", {class: "facets"}, el("h3", {}, row.name), el("div", {class: "facet-row"}, shown.map(column => {
-      const both = row.trajectories.filter(i => data.of.problem[i] === column.values[0]);
-      if (!both.length) return el("div", {class: "facet empty"}, el("p", {class: "facet-title"}, column.name), el("p", {class: "unknown"}, "no runs"));
-      const one = figure(null, 150, `${column.name}, ${row.name}`);
-      one.element.className = "facet";
-      one.element.prepend(el("figcaption", {class: "facet-title"}, column.name));
-      one.column = column.values[0];
-      one.row = row.values[0];
+      const both = row.trajectories.some(i => data.of.problem[i] === column.values[0]);
+      if (!both) return el("div", {class: "facet empty"}, el("p", {class: "facet-title"}, column.name), el("p", {class: "unknown"}, "no runs"));
+      const key = `${chosen.rows} ${row.key} ${column.key}`;
+      let one = body.known.get(key);
+      if (!one) {
+        one = figure(null, 150, `${column.name}, ${row.name}`);
+        one.element.className = "facet";
+        one.element.prepend(el("figcaption", {class: "facet-title"}, column.name));
+        one.column = column.values[0];
+        one.row = row.values[0];
+        body.known.set(key, one);
+      }
       body.cells.push(one);
       return one.element;
-    })))), dataTable("Small multiples", () => multiplesTable()));
+    })))), el("div", {class: "behind"}));
     replace(body.querySelector(".more"), columns.length > 5 ? el("button", {type: "button", class: "quiet", onclick: () => { chosen.all = !chosen.all; refresh(["multiples"]); }},
       chosen.all ? "Show five problems" : `Show all ${columns.length} problems`) : null);
   }
+  replace(place.querySelector(".behind"), dataTable("Small multiples", () => multiplesTable()));
   const most = Math.max(1.1, largestSpeedup()), isFast = chosen.metric === "fast";
   let highest = 0;
   const made = body.cells.map(cell => {
@@ -351,7 +363,7 @@ function drawMultiples(body) {
     draw(cell.canvas, "line", {datasets}, {scales: {
       x: {type: "linear", min: isFast ? 0 : 1, max: isFast ? most : Math.min(data.maxTurns, 32), ticks: {font: {size: 10}, maxTicksLimit: 5}},
       y: {min: 0, max: top, ticks: {font: {size: 10}, maxTicksLimit: 4}}},
-    plugins: {tooltip: {callbacks: {title: items => items.length ? (isFast ? `p = ${items[0].parsed.x.toFixed(2)}` : `T = ${items[0].parsed.x}`) : "",
+    plugins: {tooltip: {callbacks: {title: items => items.length ? (chosen.metric === "fast" ? `p = ${items[0].parsed.x.toFixed(2)}` : `T = ${items[0].parsed.x}`) : "",
       label: item => `${item.dataset.label}: ${item.parsed.y.toFixed(chosen.metric === "best" ? 3 : 1)}`}}}});
   }
 }
@@ -482,8 +494,8 @@ function drawClasses(body) {
   draw(body.figure.canvas, "bar", {labels: columns.map(one => one.name), datasets: body.order.map(label => ({label: data.names.label[label], backgroundColor: classColor(label),
     data: columns.map(one => one.turns ? 100 * one.counts[label] / one.turns : null), barPercentage: 0.92, categoryPercentage: turn ? 0.96 : 0.86}))},
   {indexAxis: turn ? "x" : "y", interaction: {mode: "index", axis: turn ? "x" : "y", intersect: false}, scales: turn ? {x: names, y: scale} : {x: scale, y: names},
-    plugins: {tooltip: {callbacks: {label: item => { const one = columns[item.dataIndex], count = one.counts[body.order[item.datasetIndex]]; return `${item.dataset.label}: ${thousands(count)} (${percent(count, one.turns)} %)`; },
-      footer: items => items.length ? plural(columns[items[0].dataIndex].turns, "turn") : ""}}}});
+    plugins: {tooltip: {callbacks: {label: item => { const one = body.columns[item.dataIndex], count = one.counts[body.order[item.datasetIndex]]; return `${item.dataset.label}: ${thousands(count)} (${percent(count, one.turns)} %)`; },
+      footer: items => items.length ? plural(body.columns[items[0].dataIndex].turns, "turn") : ""}}}});
   replace(body.querySelector(".legends"), el("ul", {class: "legend static"}, body.order.map(label => el("li", {}, el("span", {class: "swatch", color: classColor(label), "aria-hidden": "true"}),
     `${data.names.label[label]} `, el("span", {class: "soft"}, `${thousands(totals[label])} (${percent(totals[label], turnsOf(state.selected))} %)`)))));
 }

@@ -123,6 +123,13 @@ Result<Comparison> compare(const Table& table, const Group& a, const Group& b, c
   const Quantities quantities = quantities_of(options, limit);
   const std::size_t count = quantities.names.size();
 
+  // Problems are told apart by language too, unless the language is what is compared.
+  const auto languages = [&](const Group& side) {
+    std::set<std::uint32_t> found;
+    for (const std::uint32_t i : side.trajectories) found.insert(table.trajectories[i].language);
+    return found;
+  };
+  const bool between_languages = languages(a).size() == 1 && languages(b).size() == 1 && languages(a) != languages(b);
   const std::vector<Dimension> by = {Dimension::arch, Dimension::problem, Dimension::workload, Dimension::language};
   std::map<std::vector<std::string>, std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> sides;
   std::vector<std::vector<std::string>> order;
@@ -130,6 +137,7 @@ Result<Comparison> compare(const Table& table, const Group& a, const Group& b, c
     for (const std::uint32_t index : group.trajectories) {
       std::vector<std::string> key;
       for (const Dimension dimension : by) key.push_back(value_of(table, table.trajectories[index], dimension));
+      if (between_languages) key.back() = "A and B differ";
       const auto [at, fresh] = sides.try_emplace(key);
       if (fresh) order.push_back(key);
       (is_b ? at->second.second : at->second.first).push_back(index);

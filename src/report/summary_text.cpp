@@ -274,8 +274,10 @@ std::string comparison_text(const Comparison& comparison, const base::Style& sty
   std::string out = fmt::format("A: {}\nB: {}\n", base::printable(comparison.a), base::printable(comparison.b));
   const auto list = [&](const std::vector<std::string>& names, char side) {
     if (names.empty()) return;
+    std::vector<std::string> first(names.begin(), names.begin() + std::min<std::size_t>(names.size(), 3));
+    if (names.size() > first.size()) first.push_back(fmt::format("{} more", names.size() - first.size()));
     out += style.yellow("note: ") + fmt::format("{} problems are on side {} only and count nowhere: {}\n", names.size(),
-                                                side, base::printable(fmt::format("{}", fmt::join(names, "; "))));
+                                                side, base::printable(fmt::format("{}", fmt::join(first, "; "))));
   };
   list(comparison.only_a, 'A');
   list(comparison.only_b, 'B');

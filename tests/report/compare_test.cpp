@@ -117,6 +117,23 @@ TEST(Compare, WhatCannotBeComparedIsAnError) {
   EXPECT_FALSE(compare(maker.table, maker.group("a"), maker.group("a"), {}));
 }
 
+TEST(Compare, LanguagesAgainstEachOther) {
+  Maker maker;
+  maker.add("cuda", "p", 4, 0.5);
+  for (const std::uint32_t i : maker.add("triton", "p", 4, 0.5))
+    maker.table.trajectories[i].language = maker.table.languages.id("Triton");
+  const auto result = compare(maker.table, maker.group("cuda"), maker.group("triton"), {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->problems.size(), 1U);
+  // Where a side has both, they stay apart.
+  for (const std::uint32_t i : maker.add("cuda", "p", 1, 0.5))
+    maker.table.trajectories[i].language = maker.table.languages.id("Triton");
+  const auto apart = compare(maker.table, maker.group("cuda"), maker.group("triton"), {});
+  ASSERT_TRUE(apart);
+  EXPECT_EQ(apart->problems.size(), 1U);
+  EXPECT_EQ(apart->only_a.size(), 1U);
+}
+
 TEST(Compare, WhatWasNotTimedIsNotMeasured) {
   Maker maker;
   maker.add("a", "p", 3, 0.9);

@@ -118,10 +118,10 @@ class Page(unittest.TestCase):
             if limits:
                 # The same random numbers in both: the same limits.
                 self.assertEqual(cells[2][-1], f"{limits['low']:.1f} – {limits['high']:.1f}", group["group"])
-            self.assertEqual(cells[6][0], f"{group['fast_p'][0]['target']['percent']:.2f}")
+            self.assertEqual(cells[7][0], f"{group['fast_p'][0]['target']['percent']:.2f}")
             for k, at in enumerate(group["within_turns"]):
-                self.assertEqual(cells[7 + k][0], str(at["correct"]["count"]))
-                self.assertEqual(cells[10 + k][0], str(at["target"]["count"]))
+                self.assertEqual(cells[8 + k][0], str(at["correct"]["count"]))
+                self.assertEqual(cells[11 + k][0], str(at["target"]["count"]))
         if self.published:
             self.assertIn("1,894", self.text("#key"))
             self.assertIn("1.012×", self.text("#key"))

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <fstream>
 #include <random>
 #include <stdexcept>
 
 #include "agent/trajectory.h"
-#include "base/files.h"
 #include "base/json.h"
 
 namespace ptxbench::report {
@@ -24,8 +24,12 @@ constexpr std::array<const char*, 5> kProblems = {"gemm_n7168_k5120", "mha_with_
 constexpr std::string_view kAttack =
     "</script><img src=x onerror=\"window.attacked=1\"><!-- {{data}} & 'q' \"d\" `t` ${1}";
 
+/// Without waiting for the disk: there are thousands of these.
 void write(const fs::path& file, std::string_view text) {
-  if (auto written = base::write_file_atomic(file, text); !written) throw std::runtime_error(written.error().message);
+  fs::create_directories(file.parent_path());
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  if (!out.flush()) throw std::runtime_error("cannot write " + file.string());
 }
 
 struct Draw {

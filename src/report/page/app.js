@@ -111,7 +111,7 @@ function show(json, first) {
   byId("made").textContent = `Made by ptxbench ${data.version}, ${data.made}. Everything on this page is computed in it; nothing is sent anywhere.`;
   if (first) {
     const sections = [...document.querySelectorAll("main section[aria-labelledby]")];
-    replace(byId("contents"), sections.map(section => el("li", {}, el("a", {href: "#" + section.id}, section.querySelector("h2").textContent))));
+    replace(byId("contents"), sections.map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
     const observe = (set, margin, change) => {
       const observer = new IntersectionObserver(entries => {
         for (const {target, isIntersecting} of entries) {

@@ -43,7 +43,7 @@ function drawKey(section) {
     best < 0 ? card(correct.count ? notMeasured() : "–", "largest speed-up", correct.count ? "no correct turn was timed" : "no correct turn")
       : card(speed(data.speedup[best]), "largest speed-up", `${nameOf("model", data.of.model[owner])}, ${nameOf("problem", data.of.problem[owner])}, ${nameOf("arch", data.of.arch[owner])}`),
     faster.unknown ? card(notMeasured(), "turns faster than the library", `${thousands(faster.unknown)} correct turns not timed`)
-      : card(thousands(faster.count), "turns faster than the library", `Fast₁.₀ = ${percent(faster.count, turns)} %`));
+      : card(thousands(faster.count), "turns faster than the library", `${percent(faster.count, turns)} % of turns (Fast_p at p = 1)`));
 }
 
 // -------------------------------------------------------------------------------------------------------------- Fast_p
@@ -222,7 +222,7 @@ function drawBoard(body) {
         view.board.sort = null;
         refresh(["board"]);
       }}), DIMENSION_NAMES[d]))),
-      el("div", {class: "place"}), el("p", {class: "note"}, "Fast_p and target: percent of evaluated turns. Correct and target within T turns: trajectories, out of the column before. Limits: 95 %, from resampled trajectories. Press a heading to sort."));
+      el("div", {class: "place"}), el("p", {class: "note"}, "Fast_p and target: percent of evaluated turns. Correct and target within T turns: trajectories, of those in the column Traj. Limits: 95 %, from resampled trajectories. Press a heading to sort."));
   }
   const rows = groups(state.selected, by).map(group => {
     const at = limits.map(limit => within(group.trajectories, limit)), all = within(group.trajectories, Infinity);
@@ -236,10 +236,10 @@ function drawBoard(body) {
     {name: "Traj.", text: row => thousands(row.traj), key: row => row.traj},
     {name: "Turns", text: row => thousands(row.turns), key: row => row.turns},
     ...thresholds.map((p, k) => ({name: p === 0 ? "Correct %" : `Fast ${p}`, key: row => value(row.shares[k]), bar: k === 0, share: row => row.shares[k], text: row => shareText(row.shares[k])})),
+    {name: "Best", text: row => Number.isNaN(row.all.best) ? (row.all.untimed ? notMeasured() : "–") : row.all.best.toFixed(3), key: row => Number.isNaN(row.all.best) ? -1 : row.all.best},
     {name: "Target %", text: row => shareText(row.target), key: row => value(row.target)},
     ...limits.map((limit, k) => ({name: `Corr@${limit}`, text: row => count(row.at[k].correct), key: row => row.at[k].correct.count})),
     ...limits.map((limit, k) => ({name: `Tgt@${limit}`, text: row => count(row.at[k].target), key: row => row.at[k].target.unknown ? -1 : row.at[k].target.count})),
-    {name: "Best", text: row => Number.isNaN(row.all.best) ? (row.all.untimed ? notMeasured() : "–") : row.all.best.toFixed(3), key: row => Number.isNaN(row.all.best) ? -1 : row.all.best},
   ];
   const sort = view.board.sort === null ? by.length + 2 : view.board.sort, key = columns[sort].key;
   rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (view.board.down ? -1 : 1));

@@ -94,7 +94,7 @@ function verdictOf(evaluation) {
   const verdict = evaluation.verdict;
   if (!verdict || !verdict.summary) return null;
   const backend = evaluation.backend && evaluation.backend.name;
-  return el("p", {class: "verdict " + verdict.status}, `Verdict: ${verdict.summary}`, verdict.sampled ? ` (a sample; ${(100 * verdict.coverage).toFixed(1)} % of the output was checked)` : "", backend ? el("span", {class: "soft"}, ` on the ${backend}`) : "");
+  return el("p", {class: "verdict " + verdict.status}, `Verdict: ${verdict.summary}`, verdict.sampled ? ` (a sample; ${(100 * verdict.coverage).toFixed(1)} % of the output was checked)` : "", backend ? el("span", {class: "soft"}, ` on the ${backend === "gpu" ? "GPU" : backend}`) : "");
 }
 
 function tracesOf(evaluation) {

@@ -61,7 +61,7 @@ def main():
                                "page": timed([program, "report", data, "--html", at / "page.html"], 7), "page_bytes": (at / "page.html").stat().st_size,
                                "tables": timed([program, "report", data], 5)}
         run = at / "run"
-        subprocess.run([synthetic, "experiment", run, "runs=8", "trajectories=214", "lines=200"], check=True)
+        subprocess.run([synthetic, "experiment", run, "runs=8", "trajectories=214", "lines=60"], check=True)
         size = sum(file.stat().st_size for file in (run / "trajectories").iterdir())
         result["experiment"] = {"turns": 8 * 214 * 8, "trajectories": 8 * 214, "record_bytes": size,
                                 "tables": timed([program, "report", run], 3), "page": timed([program, "report", run, "--html", at / "own.html"], 3),

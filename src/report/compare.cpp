@@ -136,6 +136,7 @@ Result<Comparison> compare(const Table& table, const Group& a, const Group& b, c
   const auto sort_in = [&](const Group& group, bool is_b) {
     for (const std::uint32_t index : group.trajectories) {
       std::vector<std::string> key;
+      key.reserve(by.size());
       for (const Dimension dimension : by) key.push_back(value_of(table, table.trajectories[index], dimension));
       if (between_languages) key.back() = "A and B differ";
       const auto [at, fresh] = sides.try_emplace(key);

@@ -1,9 +1,13 @@
 #include "report/report.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 #include "agent/trajectory.h"
 #include "base/files.h"
@@ -119,10 +123,23 @@ Result<void> run_report(const ReportOptions& options, const base::Style& style,
     serve.port = options.port;
     serve.page = page;
     serve.select = [&](Table& table) { return select(options, table); };
+    // Before any thread starts: all of them leave the signals to the one that waits for them.
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGINT);
+    ::sigaddset(&signals, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     auto server = PageServer::bind(std::move(serve), std::make_unique<Loader>(paths, Broken::note));
     if (!server) return tl::unexpected<Error>(server.error());
-    print(fmt::format("the page is at http://{}:{}\n", options.host, (*server)->port()));
+    print(fmt::format("the page is at http://{}:{} (Ctrl-C ends it)\n", options.host, (*server)->port()));
+    std::thread waiting([&] {
+      int signal = 0;
+      ::sigwait(&signals, &signal);
+      (*server)->stop();
+    });
     (*server)->run();
+    ::pthread_kill(waiting.native_handle(), SIGTERM);  // if it was not a signal that ended the server
+    waiting.join();
     return {};
   }
   Loader loader(paths);

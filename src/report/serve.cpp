@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "base/text.h"
 
@@ -73,7 +74,11 @@ class Server : public PageServer {
 
   int port() const override { return port_; }
   void run() override { http_.listen_after_bind(); }
-  void stop() override { http_.stop(); }
+  void stop() override {
+    // Before it listens there is nothing that could stop.
+    while (!http_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    http_.stop();
+  }
   std::size_t files_read() const override {
     const std::lock_guard lock(mutex_);
     return files_read_;

@@ -400,7 +400,8 @@ class Page(unittest.TestCase):
             self.shot("10-live")
         finally:
             server.terminate()
-            server.wait()
+            self.assertEqual(server.wait(10), 0)
+            server.stdout.close()
         self.browser.events = [e for e in self.browser.events if "ERR_CONNECTION" not in json.dumps(e)]
 
 

@@ -138,7 +138,7 @@ Result<void> run_report(const ReportOptions& options, const base::Style& style,
       (*server)->stop();
     });
     (*server)->run();
-    ::pthread_kill(waiting.native_handle(), SIGTERM);  // if it was not a signal that ended the server
+    ::pthread_kill(waiting.native_handle(), SIGINT);  // if it was not a signal that ended the server
     waiting.join();
     return {};
   }

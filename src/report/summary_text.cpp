@@ -251,7 +251,13 @@ std::string costs_text(const Summary& summary, const base::Style& style) {
 }  // namespace
 
 std::string summary_text(const Table& table, const Summary& summary, const base::Style& style) {
-  std::string out = fmt::format("{} turns of {} trajectories in {} runs; {} turns are correct\n", summary.all.turns,
+  const auto count = [](std::size_t number, const char* one, const char* many) {
+    return fmt::format("{} {}", number, number == 1 ? one : many);
+  };
+  std::string out = fmt::format("{} of {} in {}; {} correct\n", count(summary.all.turns, "turn", "turns"),
+                                count(summary.all.trajectories, "trajectory", "trajectories"),
+                                count(summary.all.runs, "run", "runs"), summary.all.correct);
+  {} turns are correct\n", summary.all.turns,
                                 summary.all.trajectories, summary.all.runs, summary.all.correct);
   for (const Note& note : table.notes) out += style.yellow("note: ") + base::printable(note.text) + "\n";
   out += "\n" + leaderboard(table, summary, style);

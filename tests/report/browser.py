@@ -10,7 +10,11 @@ import time
 
 
 def find_chromium():
-    return os.environ.get("PTXBENCH_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """$PTXBENCH_CHROMIUM ("none": no browser), else one that is installed."""
+    given = os.environ.get("PTXBENCH_CHROMIUM")
+    if given == "none":
+        return None
+    return given or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 class Browser:

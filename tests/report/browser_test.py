@@ -393,10 +393,13 @@ class Page(unittest.TestCase):
             self.browser.wait("document.querySelector('#view').open")
             self.assertTrue(self.browser.run("!!document.querySelector('.feedback')"), self.text("#view"))
             self.browser.run("document.querySelector('#view').close()")
+            place = self.browser.run("document.querySelector('#list h2').getBoundingClientRect().top")
             file = at / "trajectories" / "exp_001.jsonl"
             whole = file.read_text().splitlines(keepends=True)
             (at / "trajectories" / "exp_100.jsonl").write_text("".join(whole[:5]))
             self.browser.wait("document.querySelector('#subtitle').textContent.includes('34 turns')", 15)
+            self.browser.settle()
+            self.assertAlmostEqual(self.browser.run("document.querySelector('#list h2').getBoundingClientRect().top"), place, delta=40)
             self.shot("10-live")
         finally:
             server.terminate()

@@ -13,7 +13,15 @@ function refresh(names) {
 function drawSection(name) {
   if (!state.data || !dirty.has(name)) return;
   dirty.delete(name);
-  SECTIONS[name](document.querySelector(`#${name} .body`));
+  const body = document.querySelector(`#${name} .body`);
+  SECTIONS[name](body);
+  body.style.minHeight = "";
+}
+
+/** Draws what nobody has come near yet, one after the other, so that places of the page stay where they are. */
+function drawRest() {
+  const name = Object.keys(SECTIONS).find(one => dirty.has(one));
+  if (name) later(() => { drawSection(name); drawRest(); });
 }
 
 function refreshAll() {
@@ -124,12 +132,17 @@ function show(json, first) {
     observe(near, "400px 0px", name => later(() => drawSection(name)));
   } else {
     forgetAll();
-    for (const body of document.querySelectorAll("main .body")) { body.replaceChildren(); for (const key of ["figure", "figures", "cells", "known", "columns", "series", "was"]) delete body[key]; }
+    for (const body of document.querySelectorAll("main .body")) {
+      body.style.minHeight = body.offsetHeight + "px"; // until it is drawn again: whoever reads stays where they are
+      body.replaceChildren();
+      for (const key of ["figure", "figures", "cells", "known", "columns", "series", "was"]) delete body[key];
+    }
   }
   drawFilters();
   refreshAll();
   document.documentElement.dataset.ready = "yes";
   timings.ready = performance.now();
+  drawRest();
 }
 
 async function follow() {

@@ -257,8 +257,6 @@ std::string summary_text(const Table& table, const Summary& summary, const base:
   std::string out = fmt::format("{} of {} in {}; {} correct\n", count(summary.all.turns, "turn", "turns"),
                                 count(summary.all.trajectories, "trajectory", "trajectories"),
                                 count(summary.all.runs, "run", "runs"), summary.all.correct);
-  {} turns are correct\n", summary.all.turns,
-                                summary.all.trajectories, summary.all.runs, summary.all.correct);
   for (const Note& note : table.notes) out += style.yellow("note: ") + base::printable(note.text) + "\n";
   out += "\n" + leaderboard(table, summary, style);
   out += classes_text(table, summary.classes, style);

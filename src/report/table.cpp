@@ -90,6 +90,7 @@ std::vector<Group> group_by(const Table& table, const std::vector<Dimension>& di
   const auto pool_at = std::find(dimensions.begin(), dimensions.end(), Dimension::pool);
   const auto add = [&](std::uint32_t index, const std::string& pool) {
     std::vector<std::string> values;
+    values.reserve(dimensions.size());
     for (const Dimension dimension : dimensions) {
       values.push_back(dimension == Dimension::pool ? pool : value_of(table, table.trajectories[index], dimension));
     }

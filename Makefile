@@ -7,7 +7,7 @@ export CCACHE_NOHASHDIR := 1
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-full bundle format check fuzz foreign-model clean distclean
+.PHONY: help setup setup-browser build demo test test-full bundle format check fuzz foreign-model clean distclean
 
 help:
 	@echo 'make demo       install what is missing, build, and watch kernels being judged on the emulated GPU'
@@ -22,6 +22,9 @@ help:
 setup:
 	@scripts/setup.sh
 
+setup-browser:
+	@scripts/setup_browser.sh
+
 build/build.ninja: CMakePresets.json | setup
 	@mkdir -p build
 	@cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
@@ -33,10 +36,10 @@ build: setup build/build.ninja
 demo: build
 	@build/ptxbench quickstart
 
-test: setup
+test: setup setup-browser
 	@scripts/test.sh
 
-test-full: setup
+test-full: setup setup-browser
 	@scripts/test.sh --full
 
 bundle: setup build/build.ninja

@@ -17,7 +17,7 @@ mkdir -p "$dest"/{bin,lib/system,scripts}
 
 # Programs: the one, and the tests and benchmarks.
 programs=()
-for file in build/ptxbench build/ptxbench-runner build/ptxbench-executor build/service_fake_worker build/agent_loop_program build/*_test build/bench_*; do
+for file in build/ptxbench build/ptxbench-runner build/ptxbench-executor build/service_fake_worker build/agent_loop_program build/report_synthetic build/*_test build/bench_*; do
   [ -f "$file" ] && [ -x "$file" ] || continue
   cp "$file" "$dest/bin/"
   programs+=("$dest/bin/$(basename "$file")")

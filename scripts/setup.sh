@@ -12,7 +12,7 @@ DEPS=${PTXBENCH_DEPS:-$ROOT/.deps}
 
 PACKAGES="cmake ninja-build g++ git make pkg-config ccache clang-format clang-tidy
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libcpp-httplib-dev
-  libsqlite3-dev libxxhash-dev libzstd-dev liblz4-dev libseccomp-dev libssl-dev libexpected-dev libgtest-dev libgmock-dev
+  libsqlite3-dev libxxhash-dev libzstd-dev liblz4-dev zlib1g-dev libjs-chart.js libseccomp-dev libssl-dev libexpected-dev libgtest-dev libgmock-dev
   libbenchmark-dev patchelf python3 python3-venv python3-pip python3-numpy ca-certificates
   ${PTXBENCH_EXTRA_PACKAGES:-}"
 

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Measures reports: results of the published size and shape (13,674 turns) to a finished page, experiments of ours to a page, how
+little a running experiment's page reads again, and, with a browser, how long the page takes to open and to filter.
+
+Usage: bench/report.py [--build build] [--data FOLDER] [--json FILE]
+Needs the targets ptxbench and report_synthetic. Without FOLDER the results are made up."""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "report"))
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def timed(command, times):
+    """Best and median seconds by the clock, and the least processor time."""
+    walls, works = [], []
+    for _ in range(times):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True)
+        walls.append(time.monotonic() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        works.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return {"best_s": round(min(walls), 3), "median_s": round(sorted(walls)[times // 2], 3), "processor_s": round(min(works), 3)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--data", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    program, synthetic = options.build / "ptxbench", options.build / "report_synthetic"
+    result = {"date": datetime.date.today().isoformat(), "machine": f"{processor()}, {os.cpu_count()} cores", "load_before": round(os.getloadavg()[0], 1),
+              "commit": subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()}
+    with tempfile.TemporaryDirectory() as name:
+        at = pathlib.Path(name)
+        data = options.data
+        if not data:
+            data = at / "published"
+            subprocess.run([synthetic, "published", data, "runs=105", "trajectories=16"], check=True)
+        turns = sum(1 for _ in open(data / "reasoning_tokens_vs_performance.csv")) - 1
+        result["published"] = {"source": "given" if options.data else "made up", "turns": turns,
+                               "page": timed([program, "report", data, "--html", at / "page.html"], 7), "page_bytes": (at / "page.html").stat().st_size,
+                               "tables": timed([program, "report", data], 5)}
+        run = at / "run"
+        subprocess.run([synthetic, "experiment", run, "runs=8", "trajectories=214", "lines=60"], check=True)
+        size = sum(file.stat().st_size for file in (run / "trajectories").iterdir())
+        result["experiment"] = {"turns": 8 * 214 * 8, "trajectories": 8 * 214, "record_bytes": size,
+                                "tables": timed([program, "report", run], 3), "page": timed([program, "report", run, "--html", at / "own.html"], 3),
+                                "page_bytes": (at / "own.html").stat().st_size}
+        try:
+            from browser import Browser, find_chromium
+            chromium = find_chromium()
+        except ImportError:
+            chromium = None
+        if chromium:
+            browser = Browser(chromium)
+            opened = []
+            for _ in range(5):
+                start = time.monotonic()
+                browser.open(f"file://{at / 'page.html'}")
+                opened.append(1000 * (time.monotonic() - start))
+            handlers = {}
+            for section in ("fast", "board", "multiples", "pair", "classes", "next", "reasoning", "costs", "list"):
+                browser.run(f"document.querySelector('#{section}').scrollIntoView({{behavior: 'instant'}}); document.querySelector('#filter-model').open = true")
+                browser.settle()
+                taken = []
+                for _ in range(15):
+                    taken.append(browser.run("(() => { const boxes = document.querySelectorAll('#filter-model input[type=checkbox]'), start = performance.now();"
+                                             " boxes[window.n = ((window.n || 0) + 1) % 5].click(); return performance.now() - start; })()"))
+                    browser.settle()
+                handlers[section] = {"best_ms": round(min(taken), 1), "median_ms": round(sorted(taken)[7], 1), "worst_ms": round(max(taken), 1)}
+            result["browser"] = {"version": browser.call("Browser.getVersion")["product"], "page_opens_ms": {"best": round(min(opened)), "median": round(sorted(opened)[2])},
+                                 "filter_by_section_on_screen": handlers}
+            browser.close()
+    result["load_after"] = round(os.getloadavg()[0], 1)
+    text = json.dumps(result, indent=1) + "\n"
+    print(text, end="")
+    if options.json:
+        options.json.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

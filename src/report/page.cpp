@@ -1,0 +1,173 @@
+#include "report/page.h"
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "base/text.h"
+#include "report/page_files.h"
+
+namespace ptxbench::report {
+namespace {
+
+using base::Json;
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+/// How a content security policy names a script or style.
+std::string digest(std::string_view text) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
+  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash.data());
+  return "'sha256-" + base64({reinterpret_cast<const char*>(hash.data()), hash.size()}) + "'";
+}
+
+/// The template with its marks filled in, in one pass: what is filled in may hold what looks like a mark.
+std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts) {
+  std::string out;
+  for (std::size_t at = 0; at < page.size();) {
+    const std::size_t open = page.find("{{", at), close = page.find("}}", open);
+    out += page.substr(at, open - at);
+    if (open == std::string_view::npos) break;
+    const auto part = parts.find(page.substr(open + 2, close - open - 2));
+    if (part == parts.end()) throw std::logic_error("page.html has a mark that nothing fills");
+    out += part->second;
+    at = close + 2;
+  }
+  return out;
+}
+
+std::string data_block(std::string_view id, std::string_view compressed) {
+  // Base64 has no character that could end the element.
+  return fmt::format("<script type=\"text/plain\" id=\"{}\">{}</script>\n", id, base64(compressed));
+}
+
+/// The trajectories' texts, compressed, as far as they fit.
+struct Texts {
+  std::vector<bool> present;
+  std::string blocks;
+  std::uint64_t left_out = 0;  ///< bytes
+};
+
+Texts texts_of(const Table& table, std::uint64_t most) {
+  Texts out;
+  out.present.resize(table.trajectories.size());
+  // First one of each run, then a second one, and so on: where not all fit, every run has some.
+  std::vector<std::uint32_t> order, seen(table.runs.size());
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ranked;
+  for (std::uint32_t i = 0; i < table.trajectories.size(); ++i) {
+    if (!table.trajectories[i].file.empty()) ranked.emplace_back(seen[table.trajectories[i].run]++, i);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> compressed(ranked.size());
+  std::atomic<std::size_t> next = 0;
+  std::atomic<std::uint64_t> used = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < ranked.size(); i = next++) {
+      if (used > most) return;
+      const auto texts = trajectory_texts(table.trajectories[ranked[i].second]);
+      if (!texts) continue;
+      compressed[i] = gzip(texts->dump(-1, ' ', false, Json::error_handler_t::replace));
+      used += compressed[i].size();
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i) helpers.emplace_back(work);
+    work();
+  }
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < ranked.size(); ++i) {
+    if (compressed[i].empty()) continue;
+    if (sum + compressed[i].size() > most) {
+      out.left_out += compressed[i].size();
+      continue;
+    }
+    sum += compressed[i].size();
+    out.present[ranked[i].second] = true;
+    out.blocks += data_block(fmt::format("texts-{}", ranked[i].second), compressed[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string gzip(std::string_view bytes, int level) {
+  z_stream stream{};
+  // 15 bits of window, and 16 for a gzip header.
+  if (::deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
+  std::string out(::deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int code = ::deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  if (code != Z_STREAM_END) throw std::logic_error("deflate needs more room than it said");
+  return out;
+}
+
+std::string base64(std::string_view bytes) {
+  std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const int length =
+      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  out.resize(static_cast<std::size_t>(length));
+  return out;
+}
+
+std::string page_html(const Table& table, const PageOptions& options) {
+  const std::string style = files::page_css(), charting = files::script_charting();
+  const std::string script = fmt::format("(() => {{\n\"use strict\";\n{}{}{}{}{}{}{}}})();\n", files::script_base(),
+                                         files::script_data(), files::script_stats(), files::script_charts(),
+                                         files::script_sections(), files::script_trajectory(), files::script_app());
+  const std::string title = options.title.empty() ? "PTXBench results" : options.title;
+  std::string data;
+  if (!options.live) {
+    const Texts texts = texts_of(table, options.text_bytes);
+    data = data_block("data", gzip(page_data(table, options, texts.present, texts.left_out)
+                                       .dump(-1, ' ', false, Json::error_handler_t::replace))) +
+           texts.blocks;
+  }
+  // Nothing is loaded and no script runs but these two, whatever a run's texts hold.
+  const std::string policy = fmt::format(
+      "default-src 'none'; script-src {} {}; style-src {}; img-src data:; connect-src {}; base-uri 'none'; "
+      "form-action 'none'",
+      digest(charting), digest(script), digest(style), options.live ? "'self'" : "'none'");
+  return filled(files::page_html(), {{"policy", policy},
+                                     {"title", escape_html(title)},
+                                     {"style", style},
+                                     {"data", data},
+                                     {"charting", charting},
+                                     {"script", script}});
+}
+
+}  // namespace ptxbench::report

@@ -1,0 +1,194 @@
+// Puts the page together: data, filters, sections that draw when they are seen, theme, and following a server.
+
+const near = new Set(), onScreen = new Set(), dirty = new Set();
+const timings = window.ptxbenchTimings = {interactions: []};
+
+/** Draws sections again: those on screen now, those nearby when there is time, the others when somebody comes near. */
+function refresh(names) {
+  for (const name of names) dirty.add(name);
+  for (const name of names) if (onScreen.has(name)) drawSection(name);
+  for (const name of names) if (near.has(name) && dirty.has(name)) later(() => drawSection(name));
+}
+
+function drawSection(name) {
+  if (!state.data || !dirty.has(name)) return;
+  dirty.delete(name);
+  const body = document.querySelector(`#${name} .body`);
+  SECTIONS[name](body);
+  body.style.minHeight = "";
+}
+
+/** Draws what nobody has come near yet, one after the other, so that places of the page stay where they are. */
+function drawRest() {
+  const name = Object.keys(SECTIONS).find(one => dirty.has(one));
+  if (name) later(() => { drawSection(name); drawRest(); });
+}
+
+function refreshAll() {
+  const started = performance.now();
+  select();
+  const {data, selected} = state;
+  byId("selected").textContent = `${plural(turnsOf(selected), "turn")} of ${plural(selected.length, "trajectory", "trajectories")} selected` + (selected.length < data.count ? ` (of ${thousands(data.turnCount)} turns)` : "");
+  drawKey(byId("key"));
+  refresh(Object.keys(SECTIONS));
+  timings.interactions.push(performance.now() - started);
+}
+
+// ---- filters
+
+function drawFilters() {
+  const {data} = state, place = byId("filters");
+  const dimensions = DIMENSIONS.filter(d => data.names[d].length > 1 && !(d === "workload" && data.names.workload.length === data.names.problem.length));
+  replace(place, data.pools.length ? choice("Pool", [["-1", "all runs"], ...data.pools.map((pool, k) => [String(k), pool.name])], String(state.pool), value => { state.pool = Number(value); refreshAll(); }) : null,
+    dimensions.map(d => filterFor(d)), el("button", {type: "button", class: "quiet", id: "reset", onclick: () => { state.filters = {}; state.pool = -1; drawFilters(); refreshAll(); }}, "Reset"));
+}
+
+function filterFor(dimension) {
+  const {data} = state, names = data.names[dimension];
+  const summary = el("summary", {}), details = el("details", {class: "filter", id: "filter-" + dimension}, summary);
+  const title = () => {
+    const set = state.filters[dimension];
+    summary.textContent = `${DIMENSION_NAMES[dimension]}: ` + (!set ? "all" : set.size === 1 ? nameOf(dimension, [...set][0]) : set.size === 0 ? "none" : `${set.size} of ${names.length}`);
+  };
+  title();
+  details.addEventListener("keydown", event => { if (event.key === "Escape" && details.open) { details.open = false; summary.focus(); } });
+  details.addEventListener("toggle", () => {
+    if (!details.open || details.children.length > 1) return;
+    const counts = new Float64Array(names.length);
+    for (let i = 0; i < data.count; i++) counts[data.of[dimension][i]] += data.first[i + 1] - data.first[i];
+    const boxes = names.map((_, number) => el("input", {type: "checkbox", value: String(number), checked: !state.filters[dimension] || state.filters[dimension].has(number), onchange: apply}));
+    function apply() {
+      const chosen = boxes.filter(box => box.checked).map(box => Number(box.value));
+      if (chosen.length === names.length) delete state.filters[dimension]; else state.filters[dimension] = new Set(chosen);
+      title();
+      refreshAll();
+    }
+    const set = on => { for (const box of boxes) if (!box.closest("label").hidden) box.checked = on; apply(); };
+    const search = names.length > 10 ? el("input", {type: "search", placeholder: "Search", "aria-label": `Search ${DIMENSION_NAMES[dimension]}`, oninput: () => {
+      for (const box of boxes) box.closest("label").hidden = !nameOf(dimension, Number(box.value)).toLowerCase().includes(search.value.toLowerCase());
+    }}) : null;
+    details.append(el("fieldset", {class: "menu"}, el("legend", {class: "hidden"}, DIMENSION_NAMES[dimension]), el("div", {class: "menu-head"}, search,
+      el("button", {type: "button", class: "link", onclick: () => set(true)}, "all"), el("button", {type: "button", class: "link", onclick: () => set(false)}, "none")),
+    el("div", {class: "menu-list"}, names.map((_, number) => el("label", {}, boxes[number], " ", nameOf(dimension, number), " ", el("span", {class: "soft"}, thousands(counts[number])))))));
+  });
+  return details;
+}
+
+document.addEventListener("click", event => {
+  for (const open of document.querySelectorAll("details.filter[open]")) if (!open.contains(event.target)) open.open = false;
+});
+
+// ---- theme
+
+function drawTheme() {
+  byId("theme").textContent = isDark() ? "Light mode" : "Dark mode";
+  byId("theme").setAttribute("aria-label", isDark() ? "Switch to light mode" : "Switch to dark mode");
+}
+
+function changeTheme() {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  redraw();
+}
+
+function redraw() {
+  darkNow = null;
+  drawTheme();
+  if (state.data) { drawKey(byId("key")); refresh(Object.keys(SECTIONS)); }
+}
+
+// ---- start
+
+function fail(text) {
+  byId("failure").textContent = text;
+  byId("failure").hidden = false;
+}
+
+function show(json, first) {
+  const {filters, data: before} = state;
+  state.data = prepare(json);
+  if (before) {
+    // Numbers of names may have changed: go by the names.
+    for (const [dimension, set] of Object.entries(filters)) {
+      const names = [...set].map(number => before.names[dimension][number]);
+      state.filters[dimension] = new Set(names.map(name => state.data.names[dimension].indexOf(name)).filter(number => number >= 0));
+    }
+  }
+  const {data} = state, count = (n, one, many) => plural(n, one, many);
+  byId("title").textContent = data.title || "Results";
+  byId("subtitle").textContent = [count(data.turnCount, "turn"), count(data.count, "trajectory", "trajectories"), count(data.runs.length, "run"), count(data.names.model.length, "model"), count(data.names.problem.length, "problem")].join(" · ");
+  byId("made").textContent = `Made by ptxbench ${data.version}, ${data.made}. Everything on this page is computed in it; nothing is sent anywhere.`;
+  if (first) {
+    const sections = [...document.querySelectorAll("main section[aria-labelledby]")];
+    replace(byId("contents"), sections.map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
+    const observe = (set, margin, change) => {
+      const observer = new IntersectionObserver(entries => {
+        for (const {target, isIntersecting} of entries) {
+          if (isIntersecting) { set.add(target.id); change(target.id); } else { set.delete(target.id); }
+        }
+      }, {rootMargin: margin});
+      for (const section of sections) observer.observe(section);
+    };
+    observe(onScreen, "0px", drawSection);
+    observe(near, "400px 0px", name => later(() => drawSection(name)));
+  } else {
+    forgetAll();
+    for (const body of document.querySelectorAll("main .body")) {
+      body.style.minHeight = body.offsetHeight + "px"; // until it is drawn again: whoever reads stays where they are
+      body.replaceChildren();
+      for (const key of ["figure", "figures", "cells", "known", "columns", "series", "was"]) delete body[key];
+    }
+  }
+  drawFilters();
+  refreshAll();
+  document.documentElement.dataset.ready = "yes";
+  timings.ready = performance.now();
+  drawRest();
+}
+
+async function follow() {
+  const live = byId("live");
+  live.hidden = false;
+  let failures = 0, first = true;
+  for (;;) {
+    try {
+      const reply = await (await fetch("version")).json();
+      if (reply.version !== state.version) {
+        const data = await fetch("data");
+        const version = Number(data.headers.get("X-Version"));
+        const json = await unzip(await data.arrayBuffer());
+        state.version = version;
+        // Whoever reads a trajectory is not disturbed.
+        show(json, first);
+        first = false;
+      }
+      failures = 0;
+      live.className = "live" + (reply.error ? " bad" : "");
+      live.textContent = reply.error ? `Live; what changed last cannot be read: ${reply.error}` : `Live, state ${state.version}`;
+    } catch (error) {
+      live.className = "live bad";
+      live.textContent = ++failures > 1 ? "The server does not answer; trying again" : live.textContent;
+      if (first && failures > 3) fail(String(error.message || error));
+    }
+    await new Promise(done => setTimeout(done, document.hidden ? 10000 : 2000));
+  }
+}
+
+async function start() {
+  drawTheme();
+  byId("theme").addEventListener("click", changeTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  if (typeof DecompressionStream === "undefined") return fail("This browser is too old to open the data (no DecompressionStream): Chrome 80, Firefox 113 or Safari 16.4 are new enough.");
+  const block = byId("data");
+  if (!block) {
+    state.live = true;
+    return follow();
+  }
+  try {
+    show(await unzip(decode(block.textContent)), true);
+  } catch (error) {
+    fail(`The data of this page cannot be read (${error.message || error}); the file may be incomplete.`);
+    throw error;
+  }
+}
+
+start();

@@ -119,9 +119,8 @@ class Page(unittest.TestCase):
                 # The same random numbers in both: the same limits.
                 self.assertEqual(cells[2][-1], f"{limits['low']:.1f} – {limits['high']:.1f}", group["group"])
             self.assertEqual(cells[7][0], f"{group['fast_p'][0]['target']['percent']:.2f}")
-            for k, at in enumerate(group["within_turns"]):
-                self.assertEqual(cells[8 + k][0], str(at["correct"]["count"]))
-                self.assertEqual(cells[11 + k][0], str(at["target"]["count"]))
+            for column, what in ((8, "correct"), (9, "target")):
+                self.assertEqual([one for one in cells[column] if one != "/"], [str(at[what]["count"]) for at in group["within_turns"]])
         if self.published:
             self.assertIn("1,894", self.text("#key"))
             self.assertIn("1.012×", self.text("#key"))

@@ -77,7 +77,7 @@ function drawFast(body) {
   if (!body.figures) {
     body.figures = data.names.arch.map((_, arch) => {
       const one = figure(nameOf("arch", arch), 320, `Fast_p against p on ${nameOf("arch", arch)}`);
-      one.element.append(el("div", {class: "behind"}));
+      one.element.append(el("p", {class: "note untimed"}), el("div", {class: "behind"}));
       panels.append(one.element);
       return one;
     });
@@ -140,6 +140,8 @@ function drawFastPanel(figure, arch, series, most) {
     onClick: (event, _, chart) => setThreshold(Math.round(100 * Math.max(0, Math.min(most, chart.scales.x.getValueForPixel(event.x)))) / 100),
   };
   draw(figure.canvas, "line", {datasets}, options);
+  const points = datasets.filter(one => one.data.length === 1).map(one => one.label);
+  replace(figure.element.querySelector(".untimed"), points.length ? `Correct turns of ${points.join(", ")} were not all timed: only p = 0 is known.` : "");
   const stamp = figure.stamp = {};
   if (!state.bands || banded.length > 6) return;
   later(() => {
@@ -238,8 +240,8 @@ function drawBoard(body) {
     ...thresholds.map((p, k) => ({name: p === 0 ? "Correct %" : `Fast ${p}`, key: row => value(row.shares[k]), bar: k === 0, share: row => row.shares[k], text: row => shareText(row.shares[k])})),
     {name: "Best", text: row => Number.isNaN(row.all.best) ? (row.all.untimed ? notMeasured() : "–") : row.all.best.toFixed(3), key: row => Number.isNaN(row.all.best) ? -1 : row.all.best},
     {name: "Target %", text: row => shareText(row.target), key: row => value(row.target)},
-    ...limits.map((limit, k) => ({name: `Corr@${limit}`, text: row => count(row.at[k].correct), key: row => row.at[k].correct.count})),
-    ...limits.map((limit, k) => ({name: `Tgt@${limit}`, text: row => count(row.at[k].target), key: row => row.at[k].target.unknown ? -1 : row.at[k].target.count})),
+    ...[["Corr", "correct"], ["Tgt", "target"]].map(([name, of]) => ({name: `${name}@${limits.join("/")}`,
+      text: row => row.at.map((at, k) => [k ? " / " : "", count(at[of])]), key: row => row.at.length && !row.at[row.at.length - 1][of].unknown ? row.at[row.at.length - 1][of].count : -1})),
   ];
   const sort = view.board.sort === null ? by.length + 2 : view.board.sort, key = columns[sort].key;
   rows.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (view.board.down ? -1 : 1));

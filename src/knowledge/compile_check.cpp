@@ -43,6 +43,7 @@ Result<std::string> compile_triton(const Hub& hub, const CompileJob& job, const 
   static const auto compiler = candidate::Compiler::create();
   if (!compiler) return tl::unexpected(compiler.error());
   base::Sha256 hash;
+  hash.update_field("ptxbench-knowledge-triton-1");
   hash.update_field(source)
       .update_field(job.target)
       .update_field(triton::lowering_digest())

@@ -137,7 +137,7 @@ Json debug_metadata(const Json& answer, const Json& options, std::string_view so
   const auto with_context = [&](const Json& finding) {
     std::string text = finding_text(finding);
     const Json& location = finding.at("location");
-    if (location.value("file", "") == "kernel.cu") {
+    if (const auto file = location.value("file", ""); file == "kernel.cu" || file == "kernel.py") {
       text += source_context(source, location.value("line", std::int64_t{0}), around);
     }
     return text;

@@ -114,8 +114,13 @@ Json environment_of(const Json& evaluation) {
   Json libs = Json::object();
   const Json* compile = base::optional_member(evaluation, "compile");
   const std::string compiler = compile == nullptr ? "" : compile->value("compiler", "");
-  if (const std::size_t space = compiler.find(' '); space != std::string::npos)
-    libs["cuda"] = compiler.substr(space + 1);
+  // "nvcc 13.0.88", or "triton 3.6.0, ptxas 13.0.88".
+  for (const std::string_view part : base::split(compiler, ',')) {
+    const std::string_view tool = base::trim(part);
+    const std::size_t space = tool.find(' ');
+    if (space == std::string_view::npos) continue;
+    libs[tool.starts_with("triton ") ? "triton" : "cuda"] = std::string(tool.substr(space + 1));
+  }
   return Json{{"hardware", hardware}, {"libs", libs}};
 }
 

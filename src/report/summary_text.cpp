@@ -90,6 +90,7 @@ std::string per(const Sum& sum, std::size_t count) {
 
 std::string joined(const std::vector<std::string>& values) {
   std::vector<std::string> out;
+  out.reserve(values.size());
   for (const std::string& value : values) out.push_back(shown(value));
   return fmt::format("{}", fmt::join(out, "  "));
 }

@@ -159,7 +159,7 @@ int encode(const plan::Parameter& what, std::uint64_t address, CUtensorMap* out)
 }
 
 /// A parameter's bytes, with room for the largest.
-union alignas(64) Slot {
+union alignas(128) Slot {
   std::uint64_t bits;
   CUtensorMap map;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::array<std::string_view, 17> kMembers{
+constexpr std::array<std::string_view, 18> kMembers{
     "seed",   "seeds",   "threads",         "completion", "tensor_cores", "tolerance",
     "full",   "hazards", "sample_clusters", "budget",     "host_seconds", "require",
     "target", "language", "timing",  "timed_calls",     "sanitize",   "baseline"};

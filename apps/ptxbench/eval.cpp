@@ -81,7 +81,9 @@ std::string hazards_of(const Options& options) {
 }
 
 Result<void> print_feedback(const Options& options, const evaluation::Evaluation& evaluation) {
-  const auto source = read_candidate(options.kernel, options.answer);
+  const auto language = choose_language(options.language, options.kernel);
+  if (!language) return tl::unexpected<Error>(language.error());
+  const auto source = read_candidate(options.kernel, options.answer, *language);
   if (!source) return tl::unexpected<Error>(source.error());
   const auto level = agent::parse_feedback_level(options.feedback);
   if (!level) return input_error("--feedback: {}", level.error().message);

@@ -314,11 +314,8 @@ Environment::Answer Environment::reset(const Json& request) {
   if (!evaluation.contains("hazards")) evaluation["hazards"] = kHazardsOfExperiments;
   auto judge = parts_.judge(evaluation);
   if (!judge) return refused(status_of(judge.error()), judge.error().message);
-  loop.settings = {{"episode", id},
-                   {"prompt_tag", pack},
-                   {"reward", reward},
-                   {"choice", choice},
-                   {"evaluation", evaluation}};
+  loop.settings = {
+      {"episode", id}, {"prompt_tag", pack}, {"reward", reward}, {"choice", choice}, {"evaluation", evaluation}};
   if (const Json* seed = members.get("seed")) loop.settings["seed"] = *seed;
 
   auto episode = std::make_shared<Episode>();

@@ -24,7 +24,7 @@ class Environment {
     /// A judge with these options of `POST /v1/evaluate`.
     std::function<Result<std::unique_ptr<Judge>>(const base::Json& evaluation)> judge;
     std::function<Result<std::string>(std::string_view tag, candidate::Language)> pack_text;  ///< "none": empty
-    std::filesystem::path folder;                                        ///< ID.jsonl per episode
+    std::filesystem::path folder;                                                             ///< ID.jsonl per episode
     std::size_t most_open = 4096;  ///< episodes in memory; others are read again when they are asked for
   };
   explicit Environment(Parts parts) : parts_(std::move(parts)) {}
@@ -36,8 +36,8 @@ class Environment {
     std::string episode;
   };
   /// Begins an episode. Members: `problem` (needed), `workloads` or `axes`, `pack`, `turns`, `stop`, `target_speedup`,
-  /// `language`, `feedback`, `feedback_tokens`, `context`, `tell_shape`, `reward` ("passed", "stages", "speedup"), `evaluation` (options of POST /v1/evaluate),
-  /// `episode_id`, `seed` (kept only).
+  /// `language`, `feedback`, `feedback_tokens`, `context`, `tell_shape`, `reward` ("passed", "stages", "speedup"),
+  /// `evaluation` (options of POST /v1/evaluate), `episode_id`, `seed` (kept only).
   Answer reset(const base::Json& request);
   /// One answer of the policy: `action` with `message` (all that the model wrote) or `source` (a candidate);
   /// `episode_id`; `request_id`: the same again gives the same reply without judging again. `cookie` names the episode

@@ -82,8 +82,8 @@ class Hub {
 /// $PTXBENCH_KNOWLEDGE, else knowledge/ in the home folder (base::home_dir: a checkout or an unpacked bundle).
 Result<std::filesystem::path> find_folder();
 
-/// The text of a tag of the shipped packs; empty for "none". A pack for another target or language is an error: it would
-/// mislead.
+/// The text of a tag of the shipped packs; empty for "none". A pack for another target or language is an error: it
+/// would mislead.
 Result<std::string> pack_text(std::string_view tag, std::string_view target, std::string_view language = "cuda");
 
 }  // namespace ptxbench::knowledge

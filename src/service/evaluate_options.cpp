@@ -12,9 +12,9 @@ namespace {
 using base::Json;
 
 constexpr std::array<std::string_view, 18> kMembers{
-    "seed",   "seeds",   "threads",         "completion", "tensor_cores", "tolerance",
-    "full",   "hazards", "sample_clusters", "budget",     "host_seconds", "require",
-    "target", "language", "timing",  "timed_calls",     "sanitize",   "baseline"};
+    "seed",   "seeds",    "threads",         "completion",  "tensor_cores", "tolerance",
+    "full",   "hazards",  "sample_clusters", "budget",      "host_seconds", "require",
+    "target", "language", "timing",          "timed_calls", "sanitize",     "baseline"};
 constexpr double kMostHostSeconds = 86400;
 constexpr unsigned kMostSeeds = 1000;
 

@@ -70,7 +70,7 @@ TEST(Judgement, TellsTritonAgainstTheRulesFromWhatDoesNotCompile) {
                                     {"candidate.banned_library", "triton_validation_failed"}}) {
     finding.rule = rule;
     evaluation.findings = {finding};
-    const auto judgement = judgement_of(evaluation::to_json(evaluation), "", "test");
+    const auto judgement = judgement_of(evaluation::to_json(evaluation), "", "test", {});
     ASSERT_TRUE(judgement) << judgement.error().message;
     EXPECT_EQ(judgement->event, event) << rule;
     EXPECT_EQ(judgement->evaluation.at("language"), "triton");

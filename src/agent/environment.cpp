@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "service/evaluate_options.h"
 
 namespace ptxbench::agent {
 namespace {
@@ -107,6 +108,18 @@ void read_choice(Members& members, std::vector<std::string>& axes, std::vector<s
   }
 }
 
+/// A source as a model would give it: in a fence that nothing in it can close.
+std::string as_answer(const std::string& source, candidate::Language language) {
+  std::size_t longest = 2, run = 0;
+  for (const char c : source) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  const std::string fence(longest + 1, '`');
+  return fmt::format("{}{}\n{}\n{}\n", fence, language == candidate::Language::triton ? "python" : "cpp", source,
+                     fence);
+}
+
 void read_feedback(Members& members, LoopRules& rules) {
   if (const auto level = members.text("feedback")) {
     const auto parsed = parse_feedback_level(*level);
@@ -128,7 +141,7 @@ struct Environment::Episode {
   std::vector<problem::Problem> workloads;
   std::unique_ptr<Judge> judge;
   LoopRules rules;
-  std::string reward = "passed";
+  std::string reward = "passed", knowledge;
   std::string last_request;
   Json last_reply;
 };
@@ -181,9 +194,8 @@ double reward_of(std::string_view rule, const Turn& turn) {
 
 }  // namespace
 
-Environment::EpisodePtr Environment::keep(const std::string& id, const EpisodePtr& episode) const {
+void Environment::keep(const std::string& id, const EpisodePtr& episode) const {
   const std::lock_guard lock(mutex_);
-  if (const auto at = open_.find(id); at != open_.end()) return at->second.first;
   recent_.push_front(id);
   open_[id] = {episode, recent_.begin()};
   // One that is being used stays: a file must not have two writers.
@@ -194,7 +206,6 @@ Environment::EpisodePtr Environment::keep(const std::string& id, const EpisodePt
     open_.erase(entry);
     recent_.erase(here);
   }
-  return episode;
 }
 
 Result<Environment::EpisodePtr> Environment::find(const std::string& id) const {
@@ -204,6 +215,12 @@ Result<Environment::EpisodePtr> Environment::find(const std::string& id) const {
       recent_.splice(recent_.begin(), recent_, at->second.second);
       return at->second.first;
     }
+  }
+  // One at a time: two readers of a file would both become its writers.
+  const std::lock_guard loading(loading_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = open_.find(id); at != open_.end()) return at->second.first;
   }
   const fs::path file = parts_.folder / (id + ".jsonl");
   std::error_code error;
@@ -218,6 +235,10 @@ Result<Environment::EpisodePtr> Environment::find(const std::string& id) const {
   episode->rules = *rules;
   if (const Json* reward = base::optional_member(settings, "reward"); reward != nullptr && reward->is_string()) {
     episode->reward = *reward;
+  }
+  if (const Json* pack = base::optional_member(settings, "prompt_tag"); pack != nullptr && pack->is_string()) {
+    // Only looked into for names that a candidate got wrong.
+    episode->knowledge = parts_.pack_text(pack->get<std::string>(), language_of(*trajectory)).value_or("");
   }
   std::vector<std::string> axes, uuids;
   if (const Json* choice = base::optional_member(settings, "choice"); choice != nullptr) {
@@ -235,8 +256,8 @@ Result<Environment::EpisodePtr> Environment::find(const std::string& id) const {
   auto open = OpenTrajectory::resume(file, *rules, false);
   if (!open) return tl::unexpected<Error>(open.error());
   episode->open = std::move(*open);
-  // Another thread may have been faster: its one counts.
-  return keep(id, episode);
+  keep(id, episode);
+  return episode;
 }
 
 Json Environment::reply(Episode& episode, const Turn* turn, std::optional<double> reward) const {
@@ -312,6 +333,10 @@ Environment::Answer Environment::reset(const Json& request) {
   Json evaluation = given != nullptr ? *given : Json::object();
   // As in experiments: a kernel that is right by chance is not to be rewarded.
   if (!evaluation.contains("hazards")) evaluation["hazards"] = kHazardsOfExperiments;
+  // Here, as the judge may be elsewhere and would find out only with the first answer.
+  if (const auto options = service::parse_evaluate_options(evaluation, "evaluation"); !options) {
+    return refused(422, options.error().message);
+  }
   auto judge = parts_.judge(evaluation);
   if (!judge) return refused(status_of(judge.error()), judge.error().message);
   loop.settings = {
@@ -323,6 +348,8 @@ Environment::Answer Environment::reset(const Json& request) {
   episode->rules = loop.rules;
   episode->reward = reward;
   episode->workloads = *workloads;
+  episode->knowledge = loop.knowledge;
+  const std::lock_guard loading(loading_);  // nobody else takes the name meanwhile
   std::error_code error;
   fs::create_directories(parts_.folder, error);
   const fs::path file = parts_.folder / (id + ".jsonl");
@@ -349,7 +376,7 @@ Environment::Answer Environment::step(const Json& request, std::string_view cook
   models::Completion completion;
   const auto message = inner.text("message"), source = inner.text("source");
   if (message.has_value() == source.has_value()) inner.fail("message", "either that or a source");
-  completion.text = message.value_or(source.value_or(""));
+  completion.text = message.value_or("");
   completion.reasoning = inner.text("reasoning").value_or("");
   completion.finish_reason = inner.text("finish_reason").value_or("");
   if (const Json* usage = inner.get("usage")) completion.usage = models::usage_from_json(*usage);
@@ -361,6 +388,7 @@ Environment::Answer Environment::step(const Json& request, std::string_view cook
   if (!found) return refused(found.error().kind == ErrorKind::input ? 404 : 503, found.error().message);
   Episode& episode = **found;
   const std::lock_guard lock(episode.mutex);
+  if (source) completion.text = as_answer(*source, language_of(episode.open->trajectory()));
   if (!request_id.empty() && request_id == episode.last_request) return {200, episode.last_reply, id};
   OpenTrajectory& open = *episode.open;
   const auto failed = [](const Error& error) { return refused(status_of(error), error.message); };
@@ -390,8 +418,15 @@ Environment::Answer Environment::step(const Json& request, std::string_view cook
     how.language = language_of(open.trajectory());
     how.feedback.level = episode.rules.feedback;
     how.feedback.tokens = episode.rules.feedback_tokens;
+    how.feedback.knowledge = episode.knowledge;
     auto judgement = episode.judge->judge(*open.candidate(), episode.workloads, how);
-    if (!judgement) return failed(judgement.error());
+    if (!judgement) {
+      // What no judge will ever take must not stand in the way of all that follows.
+      if (judgement.error().kind == ErrorKind::input) {
+        if (auto ended = open.fail(judgement.error().message); !ended) return failed(ended.error());
+      }
+      return failed(judgement.error());
+    }
     judged.evaluation = judgement->evaluation;
     added = open.add_judgement(std::move(*judgement), std::chrono::duration<double>(Clock::now() - started).count());
     if (added) {

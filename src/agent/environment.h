@@ -53,11 +53,11 @@ class Environment {
   struct Episode;
   using EpisodePtr = std::shared_ptr<Episode>;
   Result<EpisodePtr> find(const std::string& id) const;
-  /// The one that is there already, if any.
-  EpisodePtr keep(const std::string& id, const EpisodePtr& episode) const;
+  void keep(const std::string& id, const EpisodePtr& episode) const;
   base::Json reply(Episode& episode, const Turn* turn, std::optional<double> reward) const;
 
   Parts parts_;
+  mutable std::mutex loading_;  ///< held while an episode is made or read; taken before `mutex_`
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::pair<EpisodePtr, std::list<std::string>::iterator>> open_;
   mutable std::list<std::string> recent_;  ///< the latest first

@@ -149,13 +149,16 @@ class Conductor {
   }
 
   void wait_for_events() {
-    std::deque<Event> events;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, options_.tick, [this] { return !events_.empty(); });
-      events.swap(events_);
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, options_.tick, [this] { return !events_.empty(); });
+    // One at a time: one that throws must not take others with it.
+    while (!events_.empty()) {
+      const Event event = std::move(events_.front());
+      events_.pop_front();
+      lock.unlock();
+      event();
+      lock.lock();
     }
-    for (Event& event : events) event();
   }
 
   /// Does `work` on a pool, and then on this thread what it returns.

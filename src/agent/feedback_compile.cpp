@@ -120,6 +120,11 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
     return "the statement is inlined more than once: put { } around its body, so that registers and labels are its "
            "own, and end "
            "label names in %=";
+  if (has("too much shared data"))
+    return "static shared memory may not exceed 48 KiB in total use here: take dynamic shared memory and "
+           "cudaFuncSetAttribute";
+  // The rest is about PTX; the same words in a message of nvcc's mean something else.
+  if (message.tool != "ptxas") return "";
   if (has("Arguments mismatch"))
     return "the number, kind or width of the operands does not fit the instruction's modifiers";
   if (has("Unknown modifier")) return "";
@@ -128,9 +133,6 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
   if (has("setmaxnreg")) return "setmaxnreg takes a multiple of 8 from 24 to 256, as an immediate";
   if (has("constant") || has("Immediate") || has("immediate"))
     return "this operand must be known at compile time: an \"n\" constraint with a constexpr or template argument";
-  if (has("too much shared data"))
-    return "static shared memory may not exceed 48 KiB in total use here: take dynamic shared memory and "
-           "cudaFuncSetAttribute";
   if (has("Label")) return "labels in asm need { } around the statement, or names that end in %=";
   return "";
 }

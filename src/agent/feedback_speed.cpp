@@ -163,7 +163,7 @@ Part instructions(const Evidence& evidence) {
     if (done.legacy_mma_share && *done.legacy_mma_share > 0)
       text += fmt::format(", mma.sync {:.1f} %", 100 * *done.legacy_mma_share);
     const double rest = 1 - *done.mac_share - done.legacy_mma_share.value_or(0);
-    if (rest > 0.01) text += fmt::format("; the other {:.1f} % were done by no tensor core", 100 * rest);
+    if (rest > 0.01) text += fmt::format("; the other {:.1f} % were done by no tensor core, or not at all", 100 * rest);
     text += fmt::format(" (a target kernel needs {:.0f} % by wgmma: {})", 100 * done.mac_share_threshold,
                         missing ? "no" : "yes");
   } else {

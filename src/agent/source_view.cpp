@@ -55,7 +55,11 @@ std::string SourceView::numbered(std::size_t line, char mark) const {
   std::string_view text = lines_[line - 1];
   while (!text.empty() && (text.back() == ' ' || text.back() == '\r' || text.back() == '\t')) text.remove_suffix(1);
   std::string shown(text);
-  if (shown.size() > kLongestLine) shown = shown.substr(0, kLongestLine - 4) + " ...";
+  if (shown.size() > kLongestLine) {
+    std::size_t end = kLongestLine - 4;
+    while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0) == 0x80) --end;  // never inside a character
+    shown = shown.substr(0, end) + " ...";
+  }
   return fmt::format("  {} {:>4} | {}\n", mark, line, shown);
 }
 

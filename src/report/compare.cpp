@@ -207,7 +207,8 @@ Result<Comparison> compare(const Table& table, const Group& a, const Group& b, c
     for (std::size_t q = 0; q < count; ++q)
       extreme_overall[q] += std::abs(overall[q]) >= std::abs(observed[q]) - kEqual;
   }
-  // Limits of the difference: each side is resampled within each problem.
+  // Limits of the difference: each side is resampled within each problem. Its own numbers, as the page has.
+  Random resampling(kSeed);
   std::vector<std::vector<double>> resampled(count);
   std::vector<std::vector<std::vector<double>>> resampled_parts(count,
                                                                 std::vector<std::vector<double>>(problems.size()));
@@ -216,8 +217,8 @@ Result<Comparison> compare(const Table& table, const Group& a, const Group& b, c
     for (std::size_t k = 0; k < problems.size(); ++k) {
       const std::size_t of_a = problems[k].of_a, of_b = problems[k].samples.size() - of_a;
       for (std::size_t i = 0; i < of_a + of_b; ++i) {
-        orders[k][i] = i < of_a ? random.below(static_cast<std::uint32_t>(of_a))
-                                : static_cast<std::uint32_t>(of_a) + random.below(static_cast<std::uint32_t>(of_b));
+        orders[k][i] = i < of_a ? resampling.below(static_cast<std::uint32_t>(of_a))
+                                : static_cast<std::uint32_t>(of_a) + resampling.below(static_cast<std::uint32_t>(of_b));
       }
       for (std::size_t q = 0; q < count; ++q) {
         const double difference = share_of(problems[k].samples, orders[k], of_a, of_a + of_b, q) -

@@ -356,8 +356,9 @@ std::string Loader::state() const {
       for (const fs::path& file : source.files) text += fmt::format("\n{} {}", file.string(), stamp_of(file));
     } else if (source.kind == RunKind::reference) {
       for (const fs::path& file : files_in(source.path / "trajectories", ".json")) text += stamp_of(file) + "\n";
+      for (const char* file : {"plan.json", "figures/turn_correctness_arch.csv"}) text += stamp_of(source.path / file);
     } else {
-      text += stamp_of(source.path / kPublishedTurns);
+      for (const fs::path& file : files_in(source.path, ".csv")) text += file.string() + stamp_of(file) + "\n";
     }
   }
   return text;
@@ -366,6 +367,7 @@ std::string Loader::state() const {
 Result<fs::path> Loader::imported(const fs::path& run) {
   std::string state;
   for (const fs::path& file : files_in(run / "trajectories", ".json")) state += stamp_of(file) + "\n";
+  for (const char* file : {"plan.json", "figures/turn_correctness_arch.csv"}) state += stamp_of(run / file);
   if (const auto before = imports_.find(run); before != imports_.end()) {
     if (before->second.state == state) return before->second.folder.path() / "run";
     imports_.erase(before);

@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<unsigned, 3> kTurnLimits = {1, 4, 8};
-constexpr std::uint64_t kMostTurns = 100'000;
+constexpr std::uint64_t kMostTurns = 10'000;  ///< of a trajectory
+constexpr std::size_t kMostLabels = 256;
 
 std::string last_part(std::string_view path) {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
@@ -166,6 +167,10 @@ class Reader {
       }
       turn.number = static_cast<std::uint32_t>(*number);
       turn.label = table_.labels.id(text(6));
+      if (turn.number >= kMostTurns || table_.labels.size() > kMostLabels) {
+        return input_error("{}: a trajectory has at most {} turns and a file at most {} labels", csv.where(row),
+                           kMostTurns, kMostLabels);
+      }
       turn.correct = text(6) == kCorrect;
       turn.passed = Known::unknown;
       const auto speedup = Csv::number(text(7));

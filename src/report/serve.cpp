@@ -86,13 +86,13 @@ class Server : public PageServer {
 
  private:
   bool host_is_ours(const httplib::Request& request) const {
-    if (options_.host != "127.0.0.1" && options_.host != "::1" && options_.host != "localhost") return true;
+    if (!options_.host.starts_with("127.") && options_.host != "::1" && options_.host != "localhost") return true;
     std::string host = request.get_header_value("Host");
     if (const std::size_t colon = host.rfind(':');
         colon != std::string::npos && host.find(']', colon) == std::string::npos) {
       host.resize(colon);
     }
-    return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+    return host == options_.host || host == "127.0.0.1" || host == "localhost" || host == "[::1]";
   }
 
   /// Reads what has changed. With the lock held.

@@ -215,13 +215,15 @@ Json summary_json(const Table& table, const Summary& summary) {
 
 Json comparison_json(const Comparison& comparison) {
   const auto difference = [](const Difference& one) {
+    // Of one trajectory a side there is no variance to be seen: no limits.
+    const bool limits = one.low != one.high;
     return Json{{"metric", one.metric},
                 {"denominator", one.denominator},
                 {"a", optional_json(one.a)},
                 {"b", optional_json(one.b)},
                 {"difference", optional_json(one.difference)},
-                {"low", optional_json(one.low)},
-                {"high", optional_json(one.high)},
+                {"low", limits ? optional_json(one.low) : Json(nullptr)},
+                {"high", limits ? optional_json(one.high) : Json(nullptr)},
                 {"p_value", optional_json(one.p_value)},
                 {"verdict", one.verdict}};
   };

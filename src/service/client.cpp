@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kConnect{5}, kRead{60};
 constexpr int kPollSeconds = 30;
+constexpr std::chrono::hours kTaskPatience{6};        ///< with a service that says that it is at work
 constexpr std::chrono::minutes kQueuePatience{30};    ///< with a full queue
 constexpr std::chrono::seconds kRestartPatience{60};  ///< with a service that went away during a task
 constexpr std::chrono::milliseconds kLeastPoll{500};  ///< for one that answers at once
@@ -43,6 +44,13 @@ std::string detail_of(const Json& json) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", place, text_of(one, "msg"));
   }
   return text;
+}
+
+/// Of a task: it becomes part of a path.
+bool is_id(std::string_view id) {
+  return !id.empty() && id.size() <= 128 && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
 }
 
 /// Sleeps, but not after `cancel` was stopped.
@@ -113,7 +121,7 @@ Result<Json> Client::evaluate(const Json& request, const std::function<void(std:
     switch (reply->status) {
       case 200:
         id = text_of(reply->json, "task_id");
-        if (id.empty()) return infrastructure_error("{}: the answer names no task", url_);
+        if (!is_id(id)) return infrastructure_error("{}: the answer names no task", url_);
         break;
       case 429:
         if (Clock::now() > give_up) return infrastructure_error("{}: {}", url_, why);
@@ -131,7 +139,9 @@ Result<Json> Client::evaluate(const Json& request, const std::function<void(std:
     }
   }
   auto seen = Clock::now();
+  const auto end = seen + kTaskPatience;
   while (true) {
+    if (Clock::now() > end) return infrastructure_error("{}: task {} does not end", url_, id);
     const auto asked = Clock::now();
     const auto reply = send("GET", fmt::format("/v1/tasks/{}?timeout={}", id, kPollSeconds), "", cancel);
     if (cancel.stop_requested()) {

@@ -135,7 +135,16 @@ Result<Compiler::Made> Compiler::assemble(const Found& found, std::string_view s
   for (const std::string& note : record.notes) {
     report.messages.push_back(message_of(candidate::MessageLevel::info, "triton.note", note, 0));
   }
+  // Whoever runs a candidate's code may say anything; that Triton is missing is believed of a run without one.
   if (record.status == Record::Status::missing) {
+    auto alone = lower(found.installation, "", calls, lowering_options);
+    if (!alone) return tl::unexpected<Error>(alone.error());
+    if (alone->record.status != Record::Status::missing) {
+      report.status = CompileStatus::failed;
+      report.messages.push_back(message_of(candidate::MessageLevel::error, "triton.record",
+                                           "the record says that Triton is missing, and it is there", 0));
+      return made;
+    }
     return infrastructure_error("{} (Python {} in {}); run scripts/setup_triton.sh, or correct PTXBENCH_TRITON_PYTHON",
                                 record.message, record.python_version, found.installation.python.string());
   }

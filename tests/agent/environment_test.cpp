@@ -107,6 +107,16 @@ TEST_F(EnvironmentTest, ASourceAloneWillDoAndAnAnswerWithoutOneIsATurn) {
   EXPECT_EQ(words.body["reward"], 0.0);
 }
 
+/// What stands in a source must not decide whether it is taken for one.
+TEST_F(EnvironmentTest, AnySourceIsTakenAsItIs) {
+  const std::string kernel = kernel_text("x");
+  for (const std::string& source : {"struct A {};\n" + kernel, "/* ``` */\n" + kernel, "// ````\n" + kernel}) {
+    const std::string id = reset({{"stop", "never"}})["observation"]["episode_id"];
+    const auto answer = environment_->step({{"episode_id", id}, {"action", {{"source", source}}}}, "");
+    EXPECT_EQ(answer.body["observation"]["event"], "evaluation") << answer.body.dump();
+  }
+}
+
 TEST_F(EnvironmentTest, EpisodesSurviveARestartAndLeaveMemory) {
   std::vector<std::string> ids;
   for (int i = 0; i < 5; ++i)
@@ -182,6 +192,7 @@ TEST_F(EnvironmentTest, ClumsyRequestsAreToldWhatIsWrong) {
       {{{"problem", "gemm_n7168_k5120"}, {"axes", {{"M", "x"}}}}, "axes"},
       {{{"problem", "gemm_n7168_k5120"}, {"episode_id", "../../etc/passwd"}}, "episode_id"},
       {{{"problem", "gemm_n7168_k5120"}, {"evaluation", 1}}, "evaluation"},
+      {{{"problem", "gemm_n7168_k5120"}, {"evaluation", {{"seeed", 1}}}}, "seeed"},
   };
   for (const auto& [request, words] : resets) {
     const auto answer = environment_->reset(request);

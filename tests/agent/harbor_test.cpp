@@ -163,8 +163,7 @@ TEST_F(Verifier, UnmeasuredIsNotAMetTarget) {
 TEST_F(Verifier, RewardsNothingElse) {
   const Json cases[] = {{{"status", "completed"}, {"traces", {trace("INCORRECT_NUMERICAL", nullptr)}}},
                         {{"status", "completed"}, {"traces", Json::array()}},
-                        {{"status", "completed"}, {"traces", {trace("PASSED", 1), trace("TIMEOUT", nullptr)}}},
-                        {{"status", "failed"}, {"error", "GPU lost"}}};
+                        {{"status", "completed"}, {"traces", {trace("PASSED", 1), trace("TIMEOUT", nullptr)}}}};
   for (const Json& state : cases) {
     std::filesystem::remove_all(task_);
     const auto outcome = verify(state);
@@ -172,6 +171,14 @@ TEST_F(Verifier, RewardsNothingElse) {
     EXPECT_EQ(outcome.reward, "0\n") << state.dump();
     EXPECT_EQ(outcome.evaluation["all_passed"], false) << state.dump();
   }
+}
+
+/// Harbor takes a trial without a reward for broken, and it can be run again.
+TEST_F(Verifier, AFailureOfTheMachineIsNoReward) {
+  const auto outcome = verify({{"status", "failed"}, {"error", "GPU lost"}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.reward, "");
+  EXPECT_EQ(outcome.evaluation["status"], "INFRA_ERROR");
 }
 
 TEST_F(Verifier, AMissingKernelIsSaidAndNotRewarded) {

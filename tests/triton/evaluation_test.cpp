@@ -85,6 +85,24 @@ TEST(TritonEvaluation, AMissingMaskIsOutOfBoundsAtItsLine) {
   EXPECT_EQ(finding->place.line, line_with(source, "# HERE"));
 }
 
+/// A candidate that says that Triton is missing fails; it is not the machine that failed.
+TEST(TritonEvaluation, ThatTritonIsMissingIsNotBelievedOfACandidate) {
+  const Evaluation got = evaluate(
+      "import triton\n"
+      "import triton.language as tl\n"
+      "@triton.jit\n"
+      "def k(x, n): tl.store(x, n)\n"
+      "main = triton.runtime.jit.inspect.sys.modules['__main__']\n"
+      "def lies(request, answer):\n"
+      "    answer['status'], answer['message'] = 'missing', 'no Triton'\n"
+      "    write(request, answer)\n"
+      "write, main.write_answer = main.write_answer, lies\n"
+      "def run(a, b, c): k[(1,)](c, 1)\n",
+      small_problem(64), triton_options());
+  EXPECT_EQ(got.verdict, Status::failed) << dump(got);
+  EXPECT_EQ(got.compile.status, candidate::CompileStatus::failed);
+}
+
 TEST(TritonEvaluation, WrongNumbersAreWrong) {
   const Evaluation got =
       evaluate(changed(pattern("gemm_pointers.py"), "range(0, K, BLOCK_K)", "range(BLOCK_K, K, BLOCK_K)"),

@@ -114,6 +114,27 @@ struct Refusal {
   const char* says;
   int line;  ///< 0: none expected
 };
+/// What autotune compiled and does not take is no part of the candidate, however big it is.
+TEST(Lowering, ConfigurationsThatDoNotFitLeaveNoKernelBehind) {
+  const Record record = record_of(R"(
+@triton.autotune(configs=[triton.Config({"BLOCK": 64, "K": 4096}, num_stages=1), triton.Config({"BLOCK": 16, "K": 16})], key=["n"])
+@triton.jit
+def product(x_ptr, y_ptr, n, BLOCK: tl.constexpr, K: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    k = tl.arange(0, K)
+    a = tl.load(x_ptr + i[:, None] * 0 + k[None, :] % 100).to(tl.float16)
+    b = tl.load(x_ptr + k[:, None] % 100 + i[None, :] * 0).to(tl.float16)
+    c = tl.dot(a, b)
+    tl.store(y_ptr + (i[:, None] * BLOCK + i[None, :]) % 100, c, mask=i[:, None] * BLOCK + i[None, :] < 100)
+
+def run(x, s, y):
+    product[(1,)](x, y, x.numel())
+)");
+  ASSERT_EQ(record.status, Record::Status::lowered) << record.message;
+  ASSERT_EQ(record.kernels.size(), 1U);
+  EXPECT_LE(record.kernels[0].shared, 232448U);
+}
+
 class Refused : public testing::TestWithParam<Refusal> {};
 
 TEST_P(Refused, SaysWhy) {

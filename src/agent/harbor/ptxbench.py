@@ -53,14 +53,21 @@ def evaluate(url, task, source):
             if " status 429" not in str(error) or time.monotonic() > end:
                 raise
             time.sleep(PAUSE)
+    last = None
     path = f"/tasks/{accepted['task_id']}?timeout={POLL}"
     while time.monotonic() < end:
-        state = ask(url, path)
+        try:
+            state = ask(url, path)
+        except Infrastructure as error:  # tasks outlive a connection, and a service's restart
+            last = error
+            time.sleep(PAUSE)
+            continue
         if state.get("status") == "completed":
             return state.get("traces") or []
         if state.get("status") == "failed":
             raise Infrastructure(f"the service failed: {state.get('error')}")
-    raise Infrastructure(f"no verdict within {task.get('queue_timeout_sec', 240)} seconds (queue_timeout_sec)")
+    raise Infrastructure(f"no verdict within {task.get('queue_timeout_sec', 240)} seconds (queue_timeout_sec)"
+                         + (f"; last: {last}" if last else ""))
 
 
 def status_of(trace):

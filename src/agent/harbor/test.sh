@@ -5,9 +5,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$logs"
 echo 0 >"$logs/reward.txt"
 # The task and the tool of the tests, not those that the agent could change.
-python3 "$here/ptxbench.py" eval "${PTXBENCH_KERNEL:-/workspace/kernel.cu}" --task-config "$here/task.json" --json \
+python3 -I "$here/ptxbench.py" eval "${PTXBENCH_KERNEL:-/workspace/kernel.cu}" --task-config "$here/task.json" --json \
   >"$logs/final-evaluation.json"
 code=$?
+# Not judged is not failed: without a reward the trial counts as broken, and can be run again.
+[ $code -ne 2 ] || [ ! -e "${PTXBENCH_KERNEL:-/workspace/kernel.cu}" ] || rm -f "$logs/reward.txt"
 if [ $code -eq 0 ] && python3 - "$logs/final-evaluation.json" <<'PYTHON'; then
 import json, sys
 result = json.load(open(sys.argv[1], encoding="utf-8"))

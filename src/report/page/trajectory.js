@@ -128,11 +128,16 @@ function placeText(place) {
   return parts.join(", ");
 }
 
+// What reports call the candidate itself, in CUDA and in Triton.
+function isCandidate(file) {
+  return file === "kernel.cu" || file === "kernel.py";
+}
+
 function findingsOf(evaluation, turn) {
   const findings = evaluation.findings || [];
   if (!findings.length) return null;
   return el("div", {class: "findings"}, el("h3", {}, plural(findings.length, "finding")), findings.map(finding => {
-    const waits = waitsOf(finding.message || ""), place = finding.place || {}, line = place.file === "kernel.cu" && turn.source !== null ? place.line : 0;
+    const waits = waitsOf(finding.message || ""), place = finding.place || {}, line = isCandidate(place.file) && turn.source !== null ? place.line : 0;
     return el("article", {class: "finding " + (["error", "warning", "note"].includes(finding.severity) ? finding.severity : "note")},
       el("p", {}, el("span", {class: "severity"}, finding.severity), " ", el("code", {}, finding.rule), " ",
         line ? el("button", {type: "button", class: "link", onclick: () => goToLine(line)}, placeText(place)) : el("span", {class: "soft"}, placeText(place)), place.kernel ? el("span", {class: "soft wrap-any"}, ` in ${place.kernel}`) : null),
@@ -177,7 +182,7 @@ function sourceView(text, evaluation) {
   const notes = new Map();
   for (const finding of evaluation.findings || []) {
     const place = finding.place || {};
-    if (place.file === "kernel.cu" && place.line > 0) {
+    if (isCandidate(place.file) && place.line > 0) {
       if (!notes.has(place.line)) notes.set(place.line, []);
       notes.get(place.line).push(finding);
     }

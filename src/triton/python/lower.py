@@ -223,7 +223,6 @@ class Compiled:
         self.metadata = types.SimpleNamespace(**metadata)
         self.name = metadata["name"]
         self.n_regs, self.n_spills = 0, 0  # known only after ptxas
-        self.index = lowering.kernel_index(ptx, metadata)
         limit = lowering.target["shared_bytes"]
         if metadata["shared"] > limit:
             raise lowering.triton.runtime.errors.OutOfResources(metadata["shared"], limit, "shared memory")
@@ -250,7 +249,9 @@ class Compiled:
             raise ValueError(f"grid {tuple(grid)}")
         if 0 in grid:
             return
-        step = {"kind": "launch", "kernel": self.index, "grid": grid, "arguments": self.bind(values),
+        # Only what is launched is part of the candidate: autotune compiles what it does not take.
+        index = lowering.kernel_index(self.asm["ptx"], self.raw)
+        step = {"kind": "launch", "kernel": index, "grid": grid, "arguments": self.bind(values),
                 "cooperative": bool(self.raw.get("launch_cooperative_grid", False)),
                 "dependent": bool(self.raw.get("launch_pdl", False))}
         size = int(self.raw.get("global_scratch_size") or 0)

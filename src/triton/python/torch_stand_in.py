@@ -5,7 +5,9 @@ import math
 import sys
 import types
 
-ADDRESS_BITS = 40  # buffer i begins at (i + 1) << ADDRESS_BITS
+# Buffer i begins at (FIRST + i) << ADDRESS_BITS: numbers that no kernel has as a size, a mask or a seed, as an integer that
+# is one of these addresses is taken for a pointer.
+ADDRESS_BITS, FIRST = 40, 0x5A7C
 MOST_BUFFERS = 1024
 MOST_BYTES = 1 << ADDRESS_BITS
 
@@ -119,7 +121,7 @@ class Recorder:
 
     def locate(self, address):
         """(buffer, byte offset) that an address belongs to, or None."""
-        index, offset = (address >> ADDRESS_BITS) - 1, address & (MOST_BYTES - 1)
+        index, offset = (address >> ADDRESS_BITS) - FIRST, address & (MOST_BYTES - 1)
         if 0 <= index < len(self.buffers) and offset <= self.buffers[index]:
             return index, offset
         return None
@@ -186,7 +188,7 @@ class Tensor:
         return self._offset
 
     def data_ptr(self):
-        return ((self._buffer + 1) << ADDRESS_BITS) + self._offset * self.itemsize
+        return ((self._buffer + FIRST) << ADDRESS_BITS) + self._offset * self.itemsize
 
     def get_device(self):
         return 0

@@ -194,7 +194,7 @@ Reply Channel::exchange(Request& request, int* descriptor) {
   }
   if (count != static_cast<ssize_t>(sizeof reply) || reply.magic != kProtocolMagic || reply.serial != request.serial) {
     static std::atomic<bool> told{false};
-    if (!told.exchange(true)) complain("the emulated device went away");
+    if (!told.exchange(true)) complain("the device went away");
     if (received >= 0) ::close(received);
     return lost;
   }

@@ -56,7 +56,9 @@ make_triton_ptx() {
   if is_stamped foreign-triton-ptx "$stamp" && [ -d "$DEPS/foreign/triton-ptx" ]; then return; fi
   say "compiling Triton kernels"
   work=$(mktemp -d "$DEPS/work.XXXXXX")
-  "$(python_311)" "$ROOT/tests/foreign/generate_triton.py" "$DEPS/foreign" "$work/ptx" ||
+  # .deps/triton has none of the wheel's copies of CUDA's tools.
+  TRITON_PTXAS_PATH=$(cat "$DEPS/toolkit")/bin/ptxas \
+    "$(python_311)" "$ROOT/tests/foreign/generate_triton.py" "$DEPS/foreign" "$work/ptx" ||
     { rm -rf "$work"; die "Triton did not compile the kernels, see above"; }
   rm -rf "$work/ptx/triton-cache"
   replace_tree "$work/ptx" "$DEPS/foreign/triton-ptx"

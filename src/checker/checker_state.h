@@ -139,6 +139,7 @@ struct Mbarrier {
   uint32_t init_site = 0;
   bool init_reported = false;
   bool used = false;                      ///< since its initialisation
+  bool again = false;                     ///< initialised again before anybody used it, as far as this run shows
   std::map<uint64_t, Arrivals> arrivals;  ///< by phase, of those that no wait has asked for
   Arrivals arrived;                       ///< in all phases before
   // The phase that is going on, as far as the transaction bytes tell.

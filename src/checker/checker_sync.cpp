@@ -100,6 +100,9 @@ void Checker::State::mbarrier(const emulator::MbarrierEvent& event) {
       found.fix = "initialise it once, or mbarrier.inval it before its memory is used for another purpose";
       found.other = Party{sites_[barrier.init_site], "initialises it", event.agent.cluster, event.agent.cta_rank, 0, 0};
       add(std::move(found));
+      barrier.again = harmless;
+    } else {
+      barrier.again = false;
     }
     barrier.live = true;
     barrier.used = false;
@@ -258,11 +261,15 @@ void Checker::State::check_init_seen(const Agent& agent, const Site& site, uint6
       return;
     }
     barrier.init_reported = true;
-    Finding found = finding("mbarrier.init-not-visible", Severity::error, agent, site, Space::shared, address, 8);
-    found.message = "the mbarrier is used by a thread that nothing orders after its initialisation";
-    found.fix = ctas_ > 1 ? "after mbarrier.init: fence.mbarrier_init.release.cluster, then a cluster barrier that "
-                            "every user waits for"
-                          : "put a block barrier (__syncthreads) between mbarrier.init and the first use";
+    // In another run it uses the first initialisation, and loses what it did.
+    Finding found = finding(barrier.again ? "mbarrier.reinitialised" : "mbarrier.init-not-visible", Severity::error,
+                            agent, site, Space::shared, address, 8);
+    found.message = barrier.again ? "the mbarrier is initialised again, and this thread may use it before"
+                                  : "the mbarrier is used by a thread that nothing orders after its initialisation";
+    found.fix = barrier.again ? "initialise it once, before the barrier that leads to its first use"
+                : ctas_ > 1   ? "after mbarrier.init: fence.mbarrier_init.release.cluster, then a cluster barrier that "
+                                "every user waits for"
+                              : "put a block barrier (__syncthreads) between mbarrier.init and the first use";
     found.other = party_of(barrier.init_on, barrier.init_lanes, barrier.init_site, "initialises it");
     add(std::move(found));
   });

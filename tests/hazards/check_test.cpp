@@ -63,7 +63,12 @@ TEST_P(CheckTest, FindsTheFaultAndNothingElse) {
   ASSERT_TRUE(hazard) << hazard.error().message;
   const CheckReport correct = check(*hazard, false);
   EXPECT_EQ(correct.verdict(), check::Verdict::clean);
-  EXPECT_TRUE(correct.findings.empty()) << "correct variant:\n" << check::to_text(correct);
+  // Contested practice gets a note, which decides nothing.
+  const bool only_notes =
+      std::all_of(correct.findings.begin(), correct.findings.end(),
+                  [](const CheckFinding& finding) { return finding.severity == checker::Severity::note; });
+  EXPECT_TRUE(only_notes && (correct.findings.empty() || hazard->rules.empty())) << "correct variant:\n"
+                                                                                 << check::to_text(correct);
   if (hazard->rules.empty()) return;
 
   const CheckReport faulty = check(*hazard, true);

@@ -82,9 +82,16 @@ Result<void> check_hazards(std::string_view source, const std::vector<problem::P
   if (auto done = check_candidate(source, workloads, how, evaluator, report); !done) return done;
   report.sort();
   const bool sampled = report.clusters_run < report.clusters_total;
+  const auto is_told_elsewhere = [](const CheckFinding& found) {
+    return found.rule.starts_with("unsupported.") || found.rule.starts_with("compile.");
+  };
+  bool left_out = false;
   for (const CheckFinding& found : report.findings) {
-    if (found.rule.starts_with("unsupported.") || found.rule.starts_with("compile.")) continue;
-    if (sampled && depends_on_the_rest(found)) continue;
+    if (is_told_elsewhere(found)) continue;
+    if (sampled && depends_on_the_rest(found)) {
+      left_out = true;
+      continue;
+    }
     const auto known = std::find_if(evaluation.findings.begin(), evaluation.findings.end(), [&](const Finding& one) {
       return one.rule == found.rule && one.place.ptx_line == found.location.ptx_line &&
              one.place.output == found.output && one.policies.empty();
@@ -106,11 +113,11 @@ Result<void> check_hazards(std::string_view source, const std::vector<problem::P
   check.policies = report.policies;
   check.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   // Wrong numbers are no hazard: the correctness stage has them.
-  const bool only_numbers = std::all_of(report.findings.begin(), report.findings.end(), [](const CheckFinding& found) {
+  const bool only_numbers = std::all_of(report.findings.begin(), report.findings.end(), [&](const CheckFinding& found) {
     return found.severity == checker::Severity::note || found.rule.starts_with("numeric.") ||
-           found.rule == "memory.unwritten";
+           found.rule == "memory.unwritten" || is_told_elsewhere(found) || (sampled && depends_on_the_rest(found));
   });
-  const bool incomplete = !report.unknown.empty() || !report.unsupported.empty();
+  const bool incomplete = !report.unknown.empty() || !report.unsupported.empty() || left_out;
   switch (!only_numbers ? check::Verdict::hazardous : incomplete ? check::Verdict::unknown : check::Verdict::clean) {
     case check::Verdict::clean:
       check.status = Status::passed;
@@ -120,6 +127,7 @@ Result<void> check_hazards(std::string_view source, const std::vector<problem::P
       break;
     case check::Verdict::unknown:
       check.status = Status::unknown;
+      if (left_out) check.reason = "what was found depends on clusters that were not run";
       for (const std::string& one : report.unknown) check.reason += (check.reason.empty() ? "" : "; ") + one;
       for (const std::string& one : report.unsupported) {
         check.reason += (check.reason.empty() ? "" : "; ") + fmt::format("{} is not modelled", one);

@@ -39,7 +39,7 @@ void add_total(Json& out, const char* name, const Trajectory& trajectory, std::o
 
 Json to_atif(const Trajectory& trajectory, std::string_view name, std::string_view version) {
   Json steps = Json::array();
-  const auto add = [&](Json step) {
+  const auto add = [&](const Json& step) {
     Json numbered = {{"step_id", steps.size() + 1}};
     numbered.update(step);
     steps.push_back(std::move(numbered));
@@ -65,7 +65,7 @@ Json to_atif(const Trajectory& trajectory, std::string_view name, std::string_vi
                      {"finish_reason", turn.finish_reason},
                      {"model_seconds", turn.model_seconds},
                      {"judge_seconds", turn.judge_seconds}};
-    add(std::move(step));
+    add(step);
   }
   if (trajectory.pending) add(answer(*trajectory.pending));
   Json agent = {{"name", "ptxbench"}, {"version", version}};

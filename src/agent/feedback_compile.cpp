@@ -141,7 +141,7 @@ std::string advice(const CompilerMessage& message, const Evidence& evidence) {
 std::string definition_of(const std::string& name, const Evidence& evidence, std::uint32_t used_at) {
   if (name.empty()) return {};
   for (std::uint32_t line = 1; evidence.source.has(line); ++line) {
-    const std::string quoted = evidence.source.quote(line);
+    std::string quoted = evidence.source.quote(line);
     if (line != used_at && quoted.find(name + "(") != std::string::npos &&
         (quoted.find("__device__") != std::string::npos || quoted.find("__global__") != std::string::npos))
       return quoted;

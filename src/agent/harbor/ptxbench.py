@@ -22,6 +22,10 @@ PAUSE, POLL, CONNECT = 1.0, 30, 40
 class Infrastructure(Exception):
     """The kernel could not be judged: not its fault."""
 
+    def __init__(self, message, status=None):
+        super().__init__(message)
+        self.status = status  # of the service's answer, if it gave one
+
 
 def ask(url, path, body=None):
     headers = {"Content-Type": "application/json"}
@@ -34,7 +38,7 @@ def ask(url, path, body=None):
             return json.load(reply)
     except urllib.error.HTTPError as error:
         detail = error.read().decode(errors="replace")
-        raise Infrastructure(f"{url}{path}: status {error.code}: {detail[:600]}") from error
+        raise Infrastructure(f"{url}{path}: status {error.code}: {detail[:600]}", error.code) from error
     except (OSError, ValueError) as error:
         raise Infrastructure(f"{url}{path}: {error}") from error
 
@@ -50,7 +54,7 @@ def evaluate(url, task, source):
             accepted = ask(url, "/evaluate", {"solution": solution, "workload_uuids": task["workload_uuids"]})
             break
         except Infrastructure as error:
-            if " status 429" not in str(error) or time.monotonic() > end:
+            if error.status != 429 or time.monotonic() > end:
                 raise
             time.sleep(PAUSE)
     last = None
@@ -58,8 +62,10 @@ def evaluate(url, task, source):
     while time.monotonic() < end:
         try:
             state = ask(url, path)
-        except Infrastructure as error:  # tasks outlive a connection, and a service's restart
-            last = error
+        except Infrastructure as error:
+            if error.status is not None and error.status < 500:
+                raise  # the service answers, and knows no such task
+            last = error  # tasks outlive a connection, and a service's restart
             time.sleep(PAUSE)
             continue
         if state.get("status") == "completed":

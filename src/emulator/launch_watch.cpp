@@ -183,6 +183,7 @@ std::vector<uint32_t> LaunchWatch::choose_examples(LaunchTrace& trace) const {
     std::sort(trace.examples.begin(), trace.examples.end());
   }
   std::vector<uint32_t> result;
+  result.reserve(first.size());
   for (const auto& [kind, cluster] : first) result.push_back(cluster);
   std::sort(result.begin(), result.end());
   return result;

@@ -24,7 +24,9 @@
 #include "evaluation/candidate_check.h"
 #include "evaluation/check_key.h"
 #include "evaluation/evaluator.h"
+#include "launch/prepared_launch.h"
 #include "selection.h"
+#include "timeline_option.h"
 
 namespace ptxbench::app {
 namespace {
@@ -50,6 +52,7 @@ struct Options {
   std::string json, sarif, suppressions;
   bool full = false;
   std::optional<unsigned> sample_clusters;
+  TimelineChoice timeline;
   double timeout_seconds = 0;
   bool fresh = false;
 };
@@ -209,6 +212,94 @@ Result<void> check_candidate(const Options& options, const std::vector<PolicyRun
                         make);
 }
 
+// --- timelines: one more run, without the checker, under the first policy
+
+Result<std::unique_ptr<timeline::Recording>> start_recording(const Options& options, const PolicyRun& run) {
+  emulator::DeviceOptions device;
+  device.threads = options.check.threads;
+  device.completion = run.policy;
+  device.seed = run.seed;
+  device.instruction_budget = options.check.instruction_budget;
+  device.print = [](std::string_view) {};
+  return timeline::Recording::start(std::move(device), options.timeline.recorder());
+}
+
+Result<void> record_ptx(const Options& options, const PolicyRun& run) {
+  const auto ptx = base::read_file(options.file, std::uint64_t{256} << 20);
+  if (!ptx) return tl::unexpected<Error>(ptx.error());
+  const auto text = base::read_file(options.launch, std::uint64_t{1} << 20);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto description = launch::parse(*text, options.launch);
+  if (!description) return tl::unexpected<Error>(description.error());
+  auto recording = start_recording(options, run);
+  if (!recording) return tl::unexpected<Error>(recording.error());
+  emulator::Device& device = (*recording)->device();
+  const auto module = device.load_ptx(*ptx, options.file);
+  if (!module) return tl::unexpected<Error>(module.error());
+  const auto prepared = launch::PreparedLaunch::create(device, *module, *description);
+  if (!prepared) return tl::unexpected<Error>(prepared.error());
+  timeline::Recorder& recorder = (*recording)->recorder();
+  for (std::uint32_t i = 0; i < description->repeat; ++i) {
+    const auto launched = device.launch(prepared->request());
+    if (!launched) break;  // the check told why
+    recorder.add(*launched);
+    if (launched->fault) break;
+  }
+  return write_timeline(options.timeline, recorder.take(), recorder.launches_left_out(), options.file);
+}
+
+Result<void> record_program(const Options& options, const PolicyRun& run) {
+  const std::string& name = options.program.front();
+  const auto program = name.find('/') != std::string::npos ? std::optional(std::filesystem::path(name))
+                                                           : base::find_program(name);
+  if (!program) return input_error("no program '{}' in PATH", name);
+  const auto info = cuda_shim::check_program(*program);
+  if (!info) return tl::unexpected<Error>(info.error());
+  auto recording = start_recording(options, run);
+  if (!recording) return tl::unexpected<Error>(recording.error());
+  timeline::Recorder& recorder = (*recording)->recorder();
+  const auto backend = cuda_shim::make_emulator_backend((*recording)->device());
+  cuda_shim::ShimOptions shim_options;
+  shim_options.on_launch = [&](const emulator::LaunchReport& launch) { recorder.add(launch); };
+  auto server =
+      cuda_shim::ShimServer::start(*backend, std::make_shared<cuda_shim::DeviceOutput>(), std::move(shim_options));
+  if (!server) return tl::unexpected<Error>(server.error());
+  cuda_shim::HostRequest request;
+  request.argv = options.program;
+  request.socket = (*server)->socket_path();
+  request.preload = info->needs_preload;
+  request.inherit_streams = false;
+  if (options.timeout_seconds > 0) {
+    request.limits.wall = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
+  }
+  const auto outcome = cuda_shim::run_host_process(request);
+  if (!outcome) return tl::unexpected<Error>(outcome.error());
+  (*server)->stop(outcome->end == cuda_shim::HostOutcome::End::exited);
+  return write_timeline(options.timeline, recorder.take(), recorder.launches_left_out(), name);
+}
+
+Result<void> record_candidate(const Options& options, const PolicyRun& run) {
+  const auto language = choose_language(options.language, options.file);
+  if (!language) return tl::unexpected<Error>(language.error());
+  const auto source = read_candidate(options.file, options.answer, *language);
+  if (!source) return tl::unexpected<Error>(source.error());
+  const auto problems = find_problems(options.problem);
+  if (!problems) return tl::unexpected<Error>(problems.error());
+  auto evaluator = evaluation::Evaluator::create();
+  if (!evaluator) return tl::unexpected<Error>(evaluator.error());
+  evaluation::EvaluateOptions how;
+  how.compile.language = *language;
+  how.threads = options.check.threads;
+  how.completion = run.policy;
+  how.seed = run.seed;
+  how.instruction_budget = options.check.instruction_budget;
+  how.full = options.full;
+  how.sample_clusters = options.sample_clusters;
+  const auto recorded = (*evaluator)->record(*source, problems->front(), how, options.timeline.recorder());
+  if (!recorded) return tl::unexpected<Error>(recorded.error());
+  return write_timeline(options.timeline, recorded->launches, recorded->launches_left_out, options.file);
+}
+
 // --- suppressions
 
 /// Lines "RULE" or "RULE KERNEL"; # starts a comment, * at the end of a word stands for anything.
@@ -272,6 +363,10 @@ Result<ExitCode> run(const Options& options) {
                                              : check_candidate(comparing, *runs, report);
   if (!done) return tl::unexpected<Error>(done.error());
   report.sort();
+  if (options.timeline.wanted()) {
+    const auto record = !options.program.empty() ? record_program : is_ptx ? record_ptx : record_candidate;
+    if (auto recorded = record(options, runs->front()); !recorded) return tl::unexpected<Error>(recorded.error());
+  }
   if (!options.suppressions.empty()) {
     if (auto suppressed = suppress(options.suppressions, report); !suppressed)
       return tl::unexpected<Error>(suppressed.error());
@@ -335,6 +430,7 @@ void add_check(CLI::App& app, ExitCode& exit_code) {
   command->add_option("--json", options->json,
                       "Write the report of schema ptxbench.check/1 to this file (- for output)");
   command->add_option("--sarif", options->sarif, "Write SARIF 2.1.0 to this file (- for output)");
+  add_timeline(*command, options->timeline);
   command->add_option("--suppressions", options->suppressions,
                       "File of findings to leave out: RULE or RULE KERNEL per line");
   command

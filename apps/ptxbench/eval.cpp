@@ -23,6 +23,7 @@
 #include "evaluation/evaluator.h"
 #include "remote_eval.h"
 #include "selection.h"
+#include "timeline_option.h"
 
 namespace ptxbench::app {
 namespace {
@@ -45,6 +46,7 @@ struct Options {
   std::size_t timed_calls = 0;
   std::string baseline = "first";
   std::vector<std::string> sanitize;
+  TimelineChoice timeline;
   bool full = false, json = false, answer = false, largest = false;
 };
 
@@ -147,13 +149,27 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
   Progress progress;
   evaluate.progress = [&](std::string_view state) { progress.say(state); };
-  return (*evaluator)->evaluate(*source, *problems, evaluate);
+  auto evaluation = (*evaluator)->evaluate(*source, *problems, evaluate);
+  if (evaluation && options.timeline.wanted()) {
+    progress.say("recording the timeline");
+    const auto recorded = (*evaluator)->record(*source, problems->front(), evaluate, options.timeline.recorder());
+    if (!recorded) return tl::unexpected<Error>(recorded.error());
+    if (auto written =
+            write_timeline(options.timeline, recorded->launches, recorded->launches_left_out, options.kernel);
+        !written) {
+      return tl::unexpected<Error>(written.error());
+    }
+  }
+  return evaluation;
 }
 
 /// The same options as a request to a service.
 Result<base::Json> request_of(const Options& options) {
   if (!options.data.empty()) {
     return input_error("--data and --service exclude each other: a service has its own problem folders");
+  }
+  if (options.timeline.wanted()) {
+    return input_error("--timeline and --service exclude each other: a timeline is made on the machine that asks");
   }
   if (options.device != 0) return input_error("--device and --service exclude each other: a service chooses");
   const auto language = choose_language(options.language, options.kernel);
@@ -290,6 +306,7 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads of the emulator (default: all cores)");
   command->add_option("--target", options->target, "Architecture")->capture_default_str();
+  add_timeline(*command, options->timeline);
   add_language(*command, options->language);
   command->add_flag("--answer", options->answer,
                     "The file is a model's answer whatever its name: take the code out of it");

@@ -162,6 +162,7 @@ Result<bool> run(const Options& options) {
   loop.rules.max_turns = options.turns != 0 ? std::min(options.turns, std::max(answers, 1U)) : answers;
   if (options.turns != 0 && !(*model)->answers("")) loop.rules.max_turns = options.turns;
   loop.trajectory = output / "trajectory.jsonl";
+  loop.timelines = true;
   const auto language = candidate::parse_language(options.language);
   if (!language) return tl::unexpected<Error>(language.error());
   loop.language = *language;

@@ -355,6 +355,9 @@ class Conductor {
       how.cancel = cancel_.get_token();
       how.feedback = {config_.rules.feedback, config_.rules.feedback_tokens, packs_.at(plan_[live->index].pack)};
       how.language = config_.language;
+      if (config_.timelines) {
+        how.timeline = timeline_path(folder_.trajectory(plan_[live->index].name), live->open->turn());
+      }
       const auto started = Clock::now();
       auto judgement = std::make_shared<Result<Judgement>>(
           parts_.judge->judge(*live->open->candidate(), parts_.problems[plan_[live->index].problem], how));

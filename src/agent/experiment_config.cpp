@@ -134,6 +134,17 @@ void read_evaluation(TomlReader& top, ExperimentConfig& config) {
   if (config.backend != "auto" && config.backend != "emulator" && config.backend != "gpu") {
     top.fail_at(value->line, fmt::format("'evaluation.backend' is '{}': auto, emulator or gpu", config.backend));
   }
+  if (const auto at = json->find("timelines"); at != json->end()) {
+    if (!at->is_boolean()) {
+      top.fail_at(value->line, "'evaluation.timelines' must be true or false");
+    } else {
+      config.timelines = at->get<bool>();
+    }
+    json->erase(at);
+    if (config.timelines && !config.service.empty()) {
+      top.fail_at(value->line, "'evaluation.timelines' needs the emulator on this machine: leave out 'service', or this");
+    }
+  }
   // The rest is what the service's requests have, checked by the same rules.
   if (const auto options = service::parse_evaluate_options(*json, "evaluation"); !options) {
     top.fail_at(value->line, options.error().message);

@@ -1,9 +1,14 @@
 #include "agent/judge.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
 
+#include "base/cpu_meter.h"
+#include "base/hash.h"
 #include "evaluation/evaluation_reader.h"
+#include "timeline/chrome_trace.h"
 
 namespace ptxbench::agent {
 namespace {
@@ -37,7 +42,24 @@ void LocalJudge::prepare(std::string_view source, const std::vector<problem::Pro
   // will come up there again.
   candidate::CompileOptions compile = options_.compile;
   compile.language = options.language;
-  static_cast<void>(evaluator_->compile(source, workloads, compile));
+  base::CpuMeter meter;
+  {
+    const base::CpuScope scope(&meter);
+    static_cast<void>(evaluator_->compile(source, workloads, compile));
+  }
+  const std::lock_guard lock(prepared_mutex_);
+  // Of candidates that are never judged, as when a run is cancelled, little is kept.
+  constexpr std::size_t kMostPrepared = 10'000;
+  if (prepared_.size() < kMostPrepared) prepared_[base::sha256_hex(source)] += meter.seconds();
+}
+
+double LocalJudge::take_prepared(std::string_view source) {
+  const std::lock_guard lock(prepared_mutex_);
+  const auto found = prepared_.find(base::sha256_hex(source));
+  if (found == prepared_.end()) return 0;
+  const double seconds = found->second;
+  prepared_.erase(found);
+  return seconds;
 }
 
 Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<problem::Problem>& workloads,
@@ -49,12 +71,31 @@ Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<p
   auto evaluation = evaluator_->evaluate(source, workloads, evaluate);
   if (!evaluation) return tl::unexpected<Error>(evaluation.error());
   if (options.cancel.stop_requested()) return infrastructure_error("cancelled");
+  evaluation->timings.cpu += take_prepared(source);
+  const bool launched = std::any_of(evaluation->runs.begin(), evaluation->runs.end(),
+                                    [](const evaluation::Run& run) { return !run.launches.empty(); });
+  if (launched && !options.timeline.empty()) {
+    if (options.progress) options.progress("recording the timeline");
+    write_timeline(source, workloads.front(), evaluate, options.timeline);
+  }
   Judgement judgement;
   judgement.event = event_of(*evaluation);
   judgement.feedback = feedback_text(*evaluation, source, options.feedback);
   judgement.evaluation = evaluation::to_json(*evaluation);
   judgement.details = std::make_shared<const evaluation::Evaluation>(std::move(*evaluation));
   return judgement;
+}
+
+void LocalJudge::write_timeline(std::string_view source, const problem::Problem& workload,
+                                const evaluation::EvaluateOptions& evaluate, const std::filesystem::path& file) {
+  const auto log = [&](const Error& error) { spdlog::warn("no timeline {}: {}", file.string(), error.message); };
+  const auto recorded = evaluator_->record(source, workload, evaluate);
+  if (!recorded) return log(recorded.error());
+  if (recorded->launches.empty()) return;
+  timeline::TraceOptions how;
+  how.subject = file.stem().stem().string();
+  how.launches_left_out = recorded->launches_left_out;
+  if (auto written = timeline::write_trace(file.string(), recorded->launches, how); !written) log(written.error());
 }
 
 Json LocalJudge::describe() const {

@@ -261,6 +261,10 @@ std::optional<double> Trajectory::cost() const {
   return sum;
 }
 
+std::filesystem::path timeline_path(const std::filesystem::path& trajectory, unsigned turn) {
+  return trajectory.parent_path() / "timelines" / fmt::format("{}_turn_{}.json.gz", trajectory.stem().string(), turn);
+}
+
 Result<Trajectory> read_trajectory(const std::filesystem::path& path, std::uint64_t* whole_bytes) {
   auto text = base::read_file(path, kMostBytes);
   if (!text) return tl::unexpected<Error>(text.error());

@@ -64,6 +64,10 @@ candidate::Language language_of(const Trajectory& trajectory);
 /// `whole_bytes`, the length of the file without the torn line is put there.
 Result<Trajectory> read_trajectory(const std::filesystem::path& path, std::uint64_t* whole_bytes = nullptr);
 
+/// Where the timeline of a turn's emulated run is, if one was made: timelines/NAME_turn_1.json.gz beside the
+/// trajectory's file. Turns count from 1.
+std::filesystem::path timeline_path(const std::filesystem::path& trajectory, unsigned turn);
+
 /// Appends records to a file.
 class TrajectoryWriter {
  public:

@@ -241,6 +241,7 @@ Result<Trajectory> run_turns(models::Model& model, Judge& judge, const std::vect
       how.cancel = options.cancel;
       how.feedback = {options.rules.feedback, options.rules.feedback_tokens, options.knowledge};
       how.progress = [&](std::string_view state) { tell(turn, state); };
+      if (options.timelines) how.timeline = timeline_path(options.trajectory, open->turn());
       const auto started = Clock::now();
       auto judgement = judge.judge(*open->candidate(), workloads, how);
       for (unsigned attempt = 1; !judgement && judgement.error().kind == ErrorKind::infrastructure &&

@@ -92,6 +92,7 @@ struct TurnLoopOptions {
   candidate::Language language = candidate::Language::cuda;  ///< that answers are asked for in
   base::Json settings = base::Json::object();                ///< further members of what is recorded
   std::filesystem::path trajectory;                          ///< file to write; must not exist
+  bool timelines = false;                                    ///< beside it, of each turn that launched kernels
   std::stop_token cancel;
   /// Told when a turn starts, and what it is waiting for.
   std::function<void(unsigned turn, std::string_view state)> progress;

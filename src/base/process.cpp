@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cpu_meter.h"
 #include "base/text.h"
 
 extern char** environ;
@@ -472,6 +473,7 @@ Result<ProcessResult> run_process(const ProcessOptions& options) {
     result.signal = WTERMSIG(status);
   }
   result.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  if (CpuMeter* meter = CpuMeter::current()) meter->add(result.cpu_seconds);
   result.max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   return result;
 }

@@ -1,15 +1,12 @@
 #include "candidate/compile_report.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <map>
-#include <memory>
 #include <regex>
 #include <set>
 
+#include "base/demangle.h"
 #include "base/text.h"
 #include "ptx/parser.h"
 
@@ -24,13 +21,6 @@ std::string display_file(std::string_view file) {
   if (name.size() < file.size()) return name;
   const auto include = file.rfind("/include/");
   return include == std::string_view::npos ? std::string(file) : std::string(file.substr(include + 9));
-}
-
-std::string demangle(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 && text ? std::string(text.get()) : name;
 }
 
 int to_int(std::string_view digits) {
@@ -100,7 +90,7 @@ class Parser {
     }
     KernelReport& fresh = report_.kernels.emplace_back();
     fresh.name = name;
-    fresh.demangled = demangle(name);
+    fresh.demangled = base::demangled(name);
     return fresh;
   }
 

@@ -4,6 +4,7 @@
 #include <future>
 #include <utility>
 
+#include "base/cpu_meter.h"
 #include "base/files.h"
 #include "base/text.h"
 
@@ -112,7 +113,10 @@ class Execution {
   bool sound() const { return !error_ && all_.ok(); }
 
   std::future<Outcome> start(const Command& command) {
-    return std::async(std::launch::async, [this, &command] { return run_(command, stop_.get_token()); });
+    return std::async(std::launch::async, [this, &command, meter = base::CpuMeter::current()] {
+      const base::CpuScope scope(meter);
+      return run_(command, stop_.get_token());
+    });
   }
 
   /// The next command's result, in nvcc's order.

@@ -15,6 +15,7 @@
 #include <list>
 #include <thread>
 
+#include "base/cpu_meter.h"
 #include "base/files.h"
 
 namespace ptxbench::cuda_shim {
@@ -236,6 +237,7 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
   }
 
   void converse(int fd) {
+    const base::CpuScope scope(meter_);
     const pid_t peer = peer_of(fd);
     Request request;
     if (peer <= 0 || !receive(fd, request) || request.op != static_cast<uint16_t>(Op::hello)) {
@@ -269,6 +271,7 @@ class ShimServer::State : public std::enable_shared_from_this<ShimServer::State>
     detach();
   }
 
+  base::CpuMeter* const meter_ = base::CpuMeter::current();  ///< of whoever started the server, and will stop it
   DeviceBackend& backend_;
   std::shared_ptr<DeviceOutput> output_;
   ShimOptions options_;

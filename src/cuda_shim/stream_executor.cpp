@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/cpu_meter.h"
 #include "cuda_shim/protocol.h"
 
 namespace ptxbench::cuda_shim {
@@ -23,7 +24,10 @@ std::atomic<uint64_t> processes{0};
 
 StreamExecutor::StreamExecutor() : process_(++processes) {
   streams_[kLegacyStream];
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this, meter = base::CpuMeter::current()] {
+    const base::CpuScope scope(meter);
+    run();
+  });
 }
 
 StreamExecutor::~StreamExecutor() { close(false); }

@@ -13,7 +13,6 @@ namespace ptxbench::emulator {
 
 namespace {
 
-constexpr int32_t kQuantum = 100'000;
 /// Fruitless rounds before a cluster counts as stuck: barriers and mbarriers need one round of time-outs; loops that
 /// poll memory get time for bounded spinning (a counter is not visible as progress).
 constexpr uint32_t kBarrierPatience = 3;
@@ -201,6 +200,9 @@ void run_warp(Warp& warp, RoundResult& result) {
     run_loop(warp);
     const int32_t ran = std::max<int32_t>(0, kQuantum - warp.quantum - warp.forfeited);
     warp.cluster->instructions += static_cast<uint64_t>(ran);
+    warp.executed += static_cast<uint64_t>(ran);
+    warp.quantum = kQuantum;
+    warp.forfeited = 0;
     const uint64_t turn = uint64_t{warp.cta->rank} << 48 | uint64_t{warp.index} << 40 | uint64_t{next & 0xff} << 32;
     warp.cluster->pace = (warp.cluster->pace ^ (turn | static_cast<uint32_t>(ran))) * 0x9e3779b97f4a7c15ull + 1;
     spent += ran;
@@ -302,6 +304,9 @@ void start_cluster(Cluster& cluster, Launch& launch, uint32_t index) {
         }
       }
       warp.wgmma = WarpgroupState{};
+      warp.executed = 0;
+      warp.quantum = kQuantum;
+      warp.forfeited = 0;
       warp.registers_per_thread = launch.registers_per_thread;
       warp.block_counts = cluster.block_counts.data();
       warp.guard_counts = cluster.guard_counts.data();

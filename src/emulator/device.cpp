@@ -81,12 +81,17 @@ class Device::State {
     return it == programs.end() ? nullptr : it->second;
   }
 
-  static CodePlace describe(const Program& program, Site site) {
-    CodePlace place;
+  static const FunctionCode* function_of(const Program& program, Site site) {
     const FunctionCode* found = nullptr;
     for (const auto& code : program.functions) {
       if (code != nullptr && code->site_base <= site.instruction) found = code.get();
     }
+    return found;
+  }
+
+  static CodePlace describe(const Program& program, Site site) {
+    CodePlace place;
+    const FunctionCode* found = function_of(program, site);
     if (found == nullptr) return place;
     place.kernel = found->source->name;
     const uint32_t index = site.instruction - found->site_base;
@@ -546,6 +551,16 @@ CodePlace Device::describe(Site site) const {
       program = found->second;
   }
   return program == nullptr ? CodePlace{} : State::describe(*program, site);
+}
+
+uint32_t Device::rest_of_block(Site site) const {
+  const auto program = state_->program(site.program);
+  const FunctionCode* function = program == nullptr ? nullptr : State::function_of(*program, site);
+  if (function == nullptr) return 0;
+  const uint32_t index = site.instruction - function->site_base;
+  const auto after = std::upper_bound(function->blocks.begin(), function->blocks.end(), index,
+                                      [](uint32_t at, const BasicBlock& block) { return at < block.last; });
+  return after == function->blocks.end() || index < after->first ? 0 : after->last - index;
 }
 
 const Inst* Warp::fault(const Inst& inst, std::string rule, std::string message, std::string remedy, uint64_t address,

@@ -193,6 +193,8 @@ class Device {
   void observe(const StreamCopyEvent& event) const;
 
   CodePlace describe(Site site) const;
+  /// PTX instructions of the basic block of `site` from that one on.
+  uint32_t rest_of_block(Site site) const;
   const DeviceOptions& options() const;
 
   class State;  // the emulator's own rooms share it

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/cpu_meter.h"
 #include "emulator/scheduler.h"
 
 namespace ptxbench::emulator {
@@ -231,7 +232,12 @@ LaunchTotals run_clusters(Launch& launch, const std::vector<uint32_t>& indices, 
   for (unsigned t = 0; proving && t < threads; ++t) launch.touches.push_back(std::make_unique<Touches>(launch.undo));
   const auto touches = [&](unsigned t) { return proving ? launch.touches[t].get() : nullptr; };
   std::vector<std::thread> workers;
-  for (unsigned t = 1; t < threads; ++t) workers.emplace_back([&, t] { runner.work(t, touches(t)); });
+  for (unsigned t = 1; t < threads; ++t) {
+    workers.emplace_back([&, t, meter = base::CpuMeter::current()] {
+      const base::CpuScope scope(meter);
+      runner.work(t, touches(t));
+    });
+  }
   runner.work(0, touches(0));
   for (auto& worker : workers) worker.join();
   for (size_t i = 1; i < launch.touches.size() && !launch.unproven; ++i) {

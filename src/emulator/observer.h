@@ -31,6 +31,9 @@ struct Agent {
   uint32_t warp = 0;
   uint32_t lanes = 0;
   uint64_t time = 0;  ///< digest of how far the cluster's warps have come, and in which turns
+  /// PTX instructions the warp has begun, up to the end of the basic block it is in: Device::rest_of_block() tells how
+  /// many of them are still to come.
+  uint64_t begun = 0;
 };
 
 /// Bytes [address, address + bytes). Shared addresses are those of the cluster window: (CTA rank << 24) + offset.

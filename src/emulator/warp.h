@@ -116,6 +116,7 @@ struct Warp {
   std::array<ThreadAsyncState, kLanes> async{};  ///< per-thread cp.async and bulk groups
   WarpgroupState wgmma;                          ///< this warp's wgmma groups
   uint32_t registers_per_thread = 0;             ///< setmaxnreg bookkeeping
+  uint64_t executed = 0;                         ///< PTX instructions in earlier turns
   std::shared_ptr<WarpDefinedness> definedness;  ///< null unless the launch has one
 
   template <class T>
@@ -279,6 +280,9 @@ struct Launch {
 };
 
 inline void Warp::side_effect() { ++cluster->progress; }
+
+/// PTX instructions a warp may execute in one turn.
+inline constexpr int32_t kQuantum = 100'000;
 
 /// Describes the agent for observer events.
 Agent agent_of(const Warp& warp, uint32_t lanes);

@@ -142,6 +142,9 @@ struct HazardCheck {
 
 struct Timings {
   double compile = 0, inputs = 0, truth = 0, execute = 0, kernels = 0, compare = 0, total = 0;  ///< seconds
+  /// Processor seconds, hazard check included: of this process's threads, the compilers and the candidate's host code.
+  /// Processes that drive a GPU are not among them.
+  double cpu = 0;
   std::uint64_t peak_memory_bytes = 0;  ///< of this process so far
 };
 

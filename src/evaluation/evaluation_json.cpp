@@ -197,6 +197,7 @@ Json to_json(const Evaluation& evaluation) {
               {"kernels", t.kernels},
               {"compare", t.compare},
               {"total", t.total},
+              {"cpu", t.cpu},
               {"peak_memory_bytes", t.peak_memory_bytes}}}};
   make_valid(json);
   return json;

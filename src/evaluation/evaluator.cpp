@@ -9,6 +9,7 @@
 #include <future>
 #include <mutex>
 
+#include "base/cpu_meter.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -173,7 +174,10 @@ class Evaluator::Judge {
     }
 
     // The first inputs and their truth are made while the compiler runs.
-    auto first_state = std::async(std::launch::async, [this] { return state_of(plan_.front()); });
+    auto first_state = std::async(std::launch::async, [this, meter = base::CpuMeter::current()] {
+      const base::CpuScope scope(meter);
+      return state_of(plan_.front());
+    });
     auto artifact = compile(source);
     auto state = first_state.get();
     if (!artifact) return tl::unexpected<Error>(artifact.error());
@@ -714,6 +718,18 @@ class Evaluator::Judge {
 
 Result<Evaluation> Evaluator::evaluate(std::string_view source, const std::vector<problem::Problem>& workloads,
                                        const EvaluateOptions& options) {
+  base::CpuMeter meter;
+  auto evaluation = [&] {
+    const base::CpuScope scope(&meter);
+    return evaluate_unmetered(source, workloads, options);
+  }();
+  if (evaluation) evaluation->timings.cpu = meter.seconds();
+  return evaluation;
+}
+
+Result<Evaluation> Evaluator::evaluate_unmetered(std::string_view source,
+                                                 const std::vector<problem::Problem>& workloads,
+                                                 const EvaluateOptions& options) {
   if (workloads.empty()) return input_error("no workload to evaluate on");
   for (const problem::Problem& workload : workloads) {
     if (auto fits = check_memory(workload); !fits) return tl::unexpected<Error>(fits.error());

@@ -19,6 +19,7 @@
 #include "evaluation/workload_state.h"
 #include "gpu/lane.h"
 #include "problem/dataset.h"
+#include "timeline/recorder.h"
 #include "triton/compiler.h"
 
 namespace ptxbench::evaluation {
@@ -79,6 +80,12 @@ Result<EvaluateOptions::Hazards> parse_hazards(std::string_view text);
 /// The message of an error begins with the text, for the caller to put the name of the option before it.
 Result<void> apply_requirement(const std::string& text, EvaluateOptions& options);
 
+/// What the launches of a candidate's call did, to be shown as a timeline.
+struct CandidateTimeline {
+  std::vector<timeline::LaunchRecord> launches;  ///< none: it does not compile, or launches nothing
+  std::uint64_t launches_left_out = 0;           ///< beyond RecorderOptions::launches
+};
+
 /// Judges candidates, on the emulated GPU and on real ones. Several evaluations may be under way at a time: they take
 /// turns with the emulated device, of which only one can live in a process, and with each GPU. Keeps inputs and truth
 /// of recent workloads.
@@ -99,6 +106,11 @@ class Evaluator {
   Result<Evaluation> evaluate(std::string_view source, const std::vector<problem::Problem>& workloads,
                               const EvaluateOptions& options = {});
 
+  /// Runs the candidate once on the emulator, with the inputs that `evaluate` takes first for this workload, and
+  /// records its launches. Of `options` those count that say how it is compiled and run.
+  Result<CandidateTimeline> record(std::string_view source, const problem::Problem& workload,
+                                   const EvaluateOptions& options, const timeline::RecorderOptions& recorder = {});
+
   /// Warp instructions a launch may take when no budget is given: ample for any kernel that solves the problem with
   /// scalar code, in full or on a sample.
   static std::uint64_t default_budget(const problem::Problem& problem, bool sampled);
@@ -109,6 +121,8 @@ class Evaluator {
 
  private:
   class Judge;
+  Result<Evaluation> evaluate_unmetered(std::string_view source, const std::vector<problem::Problem>& workloads,
+                                        const EvaluateOptions& options);
   candidate::Compiler compiler_;
   triton::Compiler triton_;
   WorkloadCache cache_;

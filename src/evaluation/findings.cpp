@@ -1,12 +1,10 @@
 #include "evaluation/findings.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <memory>
 #include <regex>
 
+#include "base/demangle.h"
 #include "base/text.h"
 
 namespace ptxbench::evaluation {
@@ -56,13 +54,7 @@ Finding from_message(const candidate::CompilerMessage& message) {
 
 }  // namespace
 
-std::string readable_kernel(std::string_view name) {
-  const std::string text(name);
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
-                                                         std::free);
-  return status == 0 && demangled != nullptr ? std::string(demangled.get()) : text;
-}
+std::string readable_kernel(std::string_view name) { return base::demangled(std::string(name)); }
 
 std::vector<Finding> compile_findings(const candidate::Compilation& compilation) {
   std::vector<Finding> out;

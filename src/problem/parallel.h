@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_meter.h"
+
 namespace ptxbench::problem {
 
 /// 0 means as many as the machine has.
@@ -19,7 +21,8 @@ void parallel_for(std::uint64_t count, int threads, const Body& body) {
   const auto workers =
       static_cast<int>(std::min<std::uint64_t>(count, static_cast<std::uint64_t>(resolve_threads(threads))));
   std::atomic<std::uint64_t> next = 0;
-  const auto work = [&] {
+  const auto work = [&, meter = base::CpuMeter::current()] {
+    const base::CpuScope scope(meter);
     for (std::uint64_t index = next++; index < count; index = next++) body(index);
   };
   std::vector<std::jthread> pool;

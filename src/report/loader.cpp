@@ -183,7 +183,7 @@ ParsedTurn parse_turn(const agent::Turn& turn, Parsed& trajectory) {
   const Json& evaluation = turn.evaluation;
   if (!evaluation.is_object()) {
     // Nothing to judge: no evaluator was asked.
-    if (!trajectory.imported) row.host_seconds = row.gpu_seconds = 0;
+    if (!trajectory.imported) row.host_seconds = row.cpu_seconds = row.gpu_seconds = 0;
     return out;
   }
   if (row.correct) row.speedup = speedup_of(evaluation, trajectory.bad_speedups);
@@ -191,7 +191,10 @@ ParsedTurn parse_turn(const agent::Turn& turn, Parsed& trajectory) {
     const Json* target = member(*instructions, "compat_target");
     if (target != nullptr && target->is_boolean()) row.target = target->get<bool>() ? Known::yes : Known::no;
   }
-  if (const Json* timings = member(evaluation, "timings")) row.host_seconds = seconds_of(*timings, "total");
+  if (const Json* timings = member(evaluation, "timings")) {
+    row.host_seconds = seconds_of(*timings, "total");
+    row.cpu_seconds = seconds_of(*timings, "cpu");
+  }
   if (!trajectory.imported) row.gpu_seconds = gpu_seconds_of(evaluation);
   const Json* findings = member(evaluation, "findings");
   if (findings != nullptr && findings->is_array()) {

@@ -289,6 +289,7 @@ Metrics metrics_of(const Table& table, std::span<const std::uint32_t> trajectori
       out.model_seconds.add(turn.model_seconds);
       out.judge_seconds.add(turn.judge_seconds);
       out.host_seconds.add(turn.host_seconds);
+      out.cpu_seconds.add(turn.cpu_seconds);
       out.gpu_seconds.add(turn.gpu_seconds);
     }
   }

@@ -56,7 +56,7 @@ struct Metrics {
   std::vector<AtTurns> at;
   std::optional<double> best_speedup;
   std::size_t unmeasured = 0;
-  Sum reasoning_tokens, tokens, cost, model_seconds, judge_seconds, host_seconds, gpu_seconds;
+  Sum reasoning_tokens, tokens, cost, model_seconds, judge_seconds, host_seconds, cpu_seconds, gpu_seconds;
   std::optional<double> median_reasoning_tokens;
 };
 

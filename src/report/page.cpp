@@ -2,7 +2,6 @@
 
 #include <openssl/evp.h>
 #include <openssl/sha.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/gzip.h"
 #include "base/text.h"
 #include "report/page_files.h"
 
@@ -94,7 +94,7 @@ Texts texts_of(const Table& table, std::uint64_t most) {
       if (used > most) return;
       const auto texts = trajectory_texts(table.trajectories[ranked[i].second]);
       if (!texts) continue;
-      compressed[i] = gzip(texts->dump(-1, ' ', false, Json::error_handler_t::replace));
+      compressed[i] = base::gzip(texts->dump(-1, ' ', false, Json::error_handler_t::replace));
       used += compressed[i].size();
     }
   };
@@ -119,22 +119,6 @@ Texts texts_of(const Table& table, std::uint64_t most) {
 
 }  // namespace
 
-std::string gzip(std::string_view bytes, int level) {
-  z_stream stream{};
-  // 15 bits of window, and 16 for a gzip header.
-  if (::deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
-  std::string out(::deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int code = ::deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  ::deflateEnd(&stream);
-  if (code != Z_STREAM_END) throw std::logic_error("deflate needs more room than it said");
-  return out;
-}
-
 std::string base64(std::string_view bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
   const int length =
@@ -153,7 +137,7 @@ std::string page_html(const Table& table, const PageOptions& options) {
   std::string data;
   if (!options.live) {
     const Texts texts = texts_of(table, options.text_bytes);
-    data = data_block("data", gzip(page_data(table, options, texts.present, texts.left_out)
+    data = data_block("data", base::gzip(page_data(table, options, texts.present, texts.left_out)
                                        .dump(-1, ' ', false, Json::error_handler_t::replace))) +
            texts.blocks;
   }

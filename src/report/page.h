@@ -31,7 +31,6 @@ base::Json page_data(const Table& table, const PageOptions& options, const std::
 /// Kernels, findings, counts and feedback of one trajectory, as the page shows them ("ptxbench.page-trajectory/1").
 Result<base::Json> trajectory_texts(const TrajectoryRow& trajectory);
 
-std::string gzip(std::string_view bytes, int level = 6);
 std::string base64(std::string_view bytes);
 
 }  // namespace ptxbench::report

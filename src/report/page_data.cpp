@@ -137,6 +137,7 @@ Json page_data(const Table& table, const PageOptions& options, const std::vector
         {"model_seconds", column(table, &TurnRow::model_seconds)},
         {"judge_seconds", column(table, &TurnRow::judge_seconds)},
         {"host_seconds", column(table, &TurnRow::host_seconds)},
+        {"cpu_seconds", column(table, &TurnRow::cpu_seconds)},
         {"gpu_seconds", column(table, &TurnRow::gpu_seconds)}}},
   };
 }

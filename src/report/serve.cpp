@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/gzip.h"
 #include "base/text.h"
 
 namespace ptxbench::report {
@@ -118,7 +119,7 @@ class Server : public PageServer {
     table_ = std::move(*table);
     std::vector<bool> texts;
     for (const TrajectoryRow& one : table_.trajectories) texts.push_back(!one.file.empty());
-    data_ = gzip(dump(page_data(table_, options_.page, texts, 0)), 1);
+    data_ = base::gzip(dump(page_data(table_, options_.page, texts, 0)), 1);
   }
 
   void texts(const httplib::Request& request, httplib::Response& response) {
@@ -142,7 +143,7 @@ class Server : public PageServer {
       return;
     }
     response.set_header("Cache-Control", "no-store");
-    response.set_content(gzip(dump(*found), 1), "application/octet-stream");
+    response.set_content(base::gzip(dump(*found), 1), "application/octet-stream");
   }
 
   ServeOptions options_;

@@ -70,6 +70,7 @@ Json metrics_json(const Metrics& metrics, const MetricOptions& options) {
   sum("model_seconds", metrics.model_seconds);
   sum("judge_seconds", metrics.judge_seconds);
   sum("host_seconds", metrics.host_seconds);
+  sum("cpu_seconds", metrics.cpu_seconds);
   sum("gpu_seconds", metrics.gpu_seconds);
   return out;
 }
@@ -81,7 +82,7 @@ std::string field(double value) { return is_known(value) ? fmt::format("{}", val
 std::string turns_csv(const Table& table) {
   std::string out =
       "run,model,arch,problem,workload,language,pack,trajectory,turn,label,correct,passed,speedup,target_instruction,"
-      "reasoning_tokens,tokens,cost,model_seconds,judge_seconds,host_seconds,gpu_seconds,findings\n";
+      "reasoning_tokens,tokens,cost,model_seconds,judge_seconds,host_seconds,cpu_seconds,gpu_seconds,findings\n";
   for (const TrajectoryRow& one : table.trajectories) {
     std::string shared;
     for (const Dimension dimension : {Dimension::run, Dimension::model, Dimension::arch, Dimension::problem,
@@ -93,11 +94,11 @@ std::string turns_csv(const Table& table) {
       std::vector<std::string> rules;
       for (const std::uint32_t rule : turn.rules) rules.push_back(table.rules[rule]);
       out +=
-          fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", shared, turn.number,
+          fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", shared, turn.number,
                       csv_field(table.labels[turn.label]), turn.correct ? 1 : 0, text_of(turn.passed),
                       field(turn.speedup), text_of(turn.target), field(turn.reasoning_tokens), field(turn.tokens),
                       field(turn.cost), field(turn.model_seconds), field(turn.judge_seconds), field(turn.host_seconds),
-                      field(turn.gpu_seconds), csv_field(fmt::format("{}", fmt::join(rules, " "))));
+                      field(turn.cpu_seconds), field(turn.gpu_seconds), csv_field(fmt::format("{}", fmt::join(rules, " "))));
     }
   }
   return out;

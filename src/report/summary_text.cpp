@@ -207,13 +207,14 @@ std::string costs_text(const Summary& summary, const base::Style& style) {
     Sum Metrics::*sum;
     std::size_t Metrics::*of;
   };
-  static constexpr std::array<Column, 7> kColumns = {{
+  static constexpr std::array<Column, 8> kColumns = {{
       {"reasoning/correct", "reasoning tokens", &Metrics::reasoning_tokens, &Metrics::correct},
       {"tokens/correct", "tokens", &Metrics::tokens, &Metrics::correct},
       {"$/correct", "cost", &Metrics::cost, &Metrics::correct},
       {"model s/correct", "seconds of the model", &Metrics::model_seconds, &Metrics::correct},
       {"judge s/turn", "seconds of judging", &Metrics::judge_seconds, &Metrics::turns},
       {"host s/turn", "seconds of the evaluator's host", &Metrics::host_seconds, &Metrics::turns},
+      {"CPU s/turn", "processor seconds of the evaluator", &Metrics::cpu_seconds, &Metrics::turns},
       {"GPU s/turn", "seconds of a GPU", &Metrics::gpu_seconds, &Metrics::turns},
   }};
   std::vector<std::string> header, missing;
@@ -232,7 +233,7 @@ std::string costs_text(const Summary& summary, const base::Style& style) {
   }
   std::string out =
       style.bold("\nWhat it cost") +
-      " (per correct turn, or per turn; median: of the turns that tell; seconds by the clock; -: no correct turn)\n";
+      " (per correct turn, or per turn; median: of the turns that tell; seconds by the clock, but of CPU; -: no correct turn)\n";
   if (!columns.empty()) {
     Grid grid(header, left);
     for (std::size_t i = 0; i < summary.groups.size(); ++i) {

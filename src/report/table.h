@@ -47,6 +47,7 @@ struct TurnRow {
   double model_seconds = kUnknown;
   double judge_seconds = kUnknown;  ///< wall-clock time of judging
   double host_seconds = kUnknown;   ///< that the evaluator worked on it, by the clock
+  double cpu_seconds = kUnknown;    ///< processor time of the evaluator
   double gpu_seconds = kUnknown;
   std::vector<std::uint32_t> rules;  ///< of findings that are errors or warnings, each once, in Table::rules
 };

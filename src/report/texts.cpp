@@ -3,6 +3,7 @@
 
 #include "agent/interchange.h"
 #include "agent/trajectory.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "report/page.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 using base::Json;
 
+constexpr std::uint64_t kMostTimeline = std::uint64_t{2} << 20;
 constexpr std::size_t kMostSource = 256 << 10, kMostFeedback = 64 << 10, kMostMessage = 8 << 10, kMostFindings = 60;
 
 const Json* member(const Json& object, const char* key) {
@@ -78,6 +80,15 @@ Json evaluation_of(const Json& evaluation) {
   return out;
 }
 
+/// The turn's timeline as base64 of its compressed file; null: there is none, or it is too big to be passed on.
+Json timeline_of(const std::filesystem::path& trajectory, unsigned turn) {
+  const std::filesystem::path path = agent::timeline_path(trajectory, turn);
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return nullptr;
+  const auto bytes = base::read_file(path, kMostTimeline);
+  return bytes ? Json(base64(*bytes)) : Json(nullptr);
+}
+
 }  // namespace
 
 Result<Json> trajectory_texts(const TrajectoryRow& row) {
@@ -96,6 +107,7 @@ Result<Json> trajectory_texts(const TrajectoryRow& row) {
                 {"usage", models::to_json(turn.usage)},
                 {"model_seconds", turn.model_seconds},
                 {"judge_seconds", turn.judge_seconds},
+                {"timeline", timeline_of(row.file, turn.number)},
                 {"feedback", base::shorten_middle(turn.feedback, kMostFeedback)},
                 {"evaluation", evaluation_of(turn.evaluation)}};
     one["source"] = nullptr;

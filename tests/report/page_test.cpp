@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/gzip.h"
 #include "base/text.h"
 #include "report/loader.h"
 #include "report/report.h"
@@ -92,7 +93,7 @@ TEST(Page, DataHaveAColumnPerMember) {
   EXPECT_EQ(data["trajectories"]["name"].size(), table.trajectories.size());
   EXPECT_TRUE(data["turns"]["cost"].is_null());  // not a column of zeros
   EXPECT_TRUE(data["turns"]["number"].is_null() || data["turns"]["number"].size() == table.turn_count());
-  EXPECT_EQ(gunzip(gzip(data.dump())), data.dump());
+  EXPECT_EQ(gunzip(base::gzip(data.dump())), data.dump());
   EXPECT_EQ(base64("any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw==");
 }
 

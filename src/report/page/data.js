@@ -45,7 +45,7 @@ function prepare(json) {
   for (let i = 0; i < n; i++) for (let k = data.first[i]; k < data.first[i + 1]; k++)
     data.number[k] = source.number ? source.number[k] : k - data.first[i];
   data.measured = {};
-  for (const key of ["reasoning_tokens", "tokens", "cost", "model_seconds", "judge_seconds", "host_seconds", "gpu_seconds"]) {
+  for (const key of ["reasoning_tokens", "tokens", "cost", "model_seconds", "judge_seconds", "host_seconds", "cpu_seconds", "gpu_seconds"]) {
     data.measured[key] = source[key] !== null;
     data[key] = numbers(source[key]);
   }

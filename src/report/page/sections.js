@@ -597,7 +597,7 @@ function reasoningTable(body) {
 function drawCosts(body) {
   const {data} = state;
   const columns = [["reasoning_tokens", "Reasoning tokens / correct turn", true], ["tokens", "Tokens / correct turn", true], ["cost", "$ / correct turn", true], ["model_seconds", "Model s / correct turn", true],
-    ["judge_seconds", "Judging s / turn", false], ["host_seconds", "Evaluator host s / turn", false], ["gpu_seconds", "GPU s / turn", false]];
+    ["judge_seconds", "Judging s / turn", false], ["host_seconds", "Evaluator host s / turn", false], ["cpu_seconds", "Evaluator CPU s / turn", false], ["gpu_seconds", "GPU s / turn", false]];
   const known = columns.filter(([key]) => data.measured[key]), missing = columns.filter(([key]) => !data.measured[key]);
   if (!body.firstChild) body.append(el("div", {class: "controls"}, choice("A row for each", [["model", "Model"], ["arch", "Architecture"], ["problem", "Problem"], ["language", "Language"], ["pack", "Knowledge pack"], ["run", "Run"]], view.costsBy, value => { view.costsBy = value; refresh(["costs"]); })), el("div", {class: "place"}));
   const rows = groups(state.selected, [view.costsBy]).map(group => {

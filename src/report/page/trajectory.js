@@ -68,7 +68,7 @@ function drawTurn() {
   panel.setAttribute("aria-labelledby", "tab-" + viewer.turn);
   const known = [["Class", data.names.label[data.label[k]]], ["Speed-up", Number.isNaN(data.speedup[k]) ? (data.label[k] === CORRECT ? NOT_MEASURED : "–") : speed(data.speedup[k])],
     ["Target instruction", ["no", "yes", "unknown"][data.target[k]]]];
-  for (const [key, name] of [["reasoning_tokens", "Reasoning tokens"], ["tokens", "Tokens"], ["cost", "Cost, $"], ["model_seconds", "Model, s"], ["judge_seconds", "Judging, s"], ["host_seconds", "Evaluator host, s"], ["gpu_seconds", "GPU, s"]]) {
+  for (const [key, name] of [["reasoning_tokens", "Reasoning tokens"], ["tokens", "Tokens"], ["cost", "Cost, $"], ["model_seconds", "Model, s"], ["judge_seconds", "Judging, s"], ["host_seconds", "Evaluator host, s"], ["cpu_seconds", "Evaluator CPU, s"], ["gpu_seconds", "GPU, s"]]) {
     if (data.measured[key]) known.push([name, Number.isNaN(data[key][k]) ? NOT_MEASURED : key === "reasoning_tokens" || key === "tokens" ? thousands(data[key][k]) : amount(data[key][k])]);
   }
   const facts = el("dl", {class: "facts"}, known.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
@@ -79,7 +79,7 @@ function drawTurn() {
       : "The texts of this trajectory were left out of the page to keep it small; ptxbench report --page-texts sets the limit.")));
   }
   const evaluation = turn.evaluation || {};
-  replace(panel, facts, stagesOf(evaluation), verdictOf(evaluation), tracesOf(evaluation), findingsOf(evaluation, turn), sourceOf(turn, evaluation), censusOf(evaluation), performanceOf(evaluation), kernelsOf(evaluation),
+  replace(panel, facts, stagesOf(evaluation), verdictOf(evaluation), timelineOf(turn), tracesOf(evaluation), findingsOf(evaluation, turn), sourceOf(turn, evaluation), censusOf(evaluation), performanceOf(evaluation), kernelsOf(evaluation),
     el("h3", {}, "What the model is told"), el("pre", {class: "feedback", tabIndex: 0}, turn.feedback || "(nothing)"));
 }
 
@@ -95,6 +95,19 @@ function verdictOf(evaluation) {
   if (!verdict || !verdict.summary) return null;
   const backend = evaluation.backend && evaluation.backend.name;
   return el("p", {class: "verdict " + verdict.status}, `Verdict: ${verdict.summary}`, verdict.sampled ? ` (a sample; ${(100 * verdict.coverage).toFixed(1)} % of the output was checked)` : "", backend ? el("span", {class: "soft"}, ` on the ${backend === "gpu" ? "GPU" : backend}`) : "");
+}
+
+/** The emulated run as a file for a trace viewer. */
+function timelineOf(turn) {
+  if (!turn.timeline) return null;
+  const name = `${state.data.trajectories.name[viewer.index]}_turn_${turn.number}.json.gz`;
+  const save = () => {
+    const address = URL.createObjectURL(new Blob([decode(turn.timeline)], {type: "application/gzip"}));
+    el("a", {href: address, download: name}).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
+  };
+  return el("p", {class: "timeline"}, el("button", {type: "button", class: "quiet", onclick: save}, "Save the timeline"),
+    el("span", {class: "soft"}, " of the emulated run: warps, copies, tensor cores and mbarriers, to be opened in Perfetto (ui.perfetto.dev) or chrome://tracing. Its times are a model's."));
 }
 
 function tracesOf(evaluation) {

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace ptxbench::base {
+
+/// "gemm::kernel(float const*, int)" for its mangled name; other names stay as they are.
+std::string demangled(const std::string& name);
+
+}  // namespace ptxbench::base

@@ -2,10 +2,11 @@
 """Modelled cycles of timelines beside measured ones: bench/timeline.py build/ptxbench [--out FILE.json]
 
 Kernels of examples/kernels at sizes that fill one wave of an H200 with one CTA on each SM, so that what the model leaves
-out (other CTAs on the SM) plays no part. Measured: the call's time on a GPU times the SM's clock; launching costs about 2 us
-of it, which is printed beside it as the time of the smallest size. Without a GPU only the modelled cycles are printed.
+out (other CTAs on the SM) plays no part. Measured: the call's time on a GPU times the SM's clock; launching takes about 2 us
+of it. Without a GPU only the modelled cycles are printed.
 """
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -44,6 +45,7 @@ def main():
     parser.add_argument("--calls", default="50")
     options = parser.parse_args()
     gpu = os.path.exists("/dev/nvidiactl")
+    gpu_name = None
     rows = []
     for kernel, problem, axes in CASES:
         command = [options.program, "eval", f"examples/kernels/{kernel}.cu", "-p", problem, "--json"]
@@ -58,12 +60,17 @@ def main():
         row["launches"] = len({one["launch"] for one in clusters})
         if gpu:
             result = run(command + ["--backend", "gpu", "--timed-calls", options.calls])
-            row["performance"] = result["performance"]
-            row["backend"] = result["backend"]
+            one = result["performance"][0]
+            row["latency_ms"] = one["latency_ms"]
+            row["sm_mhz"] = sum(one["clocks"]["sm_mhz"]) / 2
+            row["measured_cycles"] = round(one["latency_ms"]["value"] * 1e3 * row["sm_mhz"])
+            row["modelled_over_measured"] = round(row["modelled_cycles"] / row["measured_cycles"], 2)
+            gpu_name = one["device"]["name"]
         rows.append(row)
         print(json.dumps(row), flush=True)
     if options.out:
-        pathlib.Path(options.out).write_text(json.dumps(rows, indent=1) + "\n")
+        result = {"command": "bench/timeline.py PROGRAM --out FILE", "gpu": gpu_name, "date": datetime.date.today().isoformat(), "kernels": rows}
+        pathlib.Path(options.out).write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

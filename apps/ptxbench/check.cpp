@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -123,26 +124,70 @@ Result<void> stored_or_made(const Options& options, const Result<check::CheckKey
 
 // --- one kernel of a PTX file
 
-Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
-  const auto ptx = base::read_file(options.file, std::uint64_t{256} << 20);
+struct LoadedLaunch {
+  std::string ptx, text;
+  launch::LaunchDescription description;
+};
+
+Result<LoadedLaunch> load_launch(const Options& options) {
+  auto ptx = base::read_file(options.file, std::uint64_t{256} << 20);
   if (!ptx) return tl::unexpected<Error>(ptx.error());
-  const auto text = base::read_file(options.launch, std::uint64_t{1} << 20);
+  auto text = base::read_file(options.launch, std::uint64_t{1} << 20);
   if (!text) return tl::unexpected<Error>(text.error());
-  const auto description = launch::parse(*text, options.launch);
+  auto description = launch::parse(*text, options.launch);
   if (!description) return tl::unexpected<Error>(description.error());
-  return stored_or_made(options, evaluation::check_key(*ptx, *text, settings_of(options, runs)), report, [&] {
-    return check::check_launch(*ptx, options.file, *description, runs, options.check, report);
+  return LoadedLaunch{std::move(*ptx), std::move(*text), std::move(*description)};
+}
+
+Result<void> check_ptx(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const auto loaded = load_launch(options);
+  if (!loaded) return tl::unexpected<Error>(loaded.error());
+  const auto key = evaluation::check_key(loaded->ptx, loaded->text, settings_of(options, runs));
+  return stored_or_made(options, key, report, [&] {
+    return check::check_launch(loaded->ptx, options.file, loaded->description, runs, options.check, report);
   });
 }
 
 // --- any CUDA program
 
-Result<void> check_program(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+Result<cuda_shim::ProgramInfo> program_of(const Options& options) {
   const std::string& name = options.program.front();
   const bool has_folder = name.find('/') != std::string::npos;
   const auto program = has_folder ? std::optional(std::filesystem::path(name)) : base::find_program(name);
   if (!program) return input_error("no program '{}' in PATH; write ./ before one in this folder", name);
-  const auto info = cuda_shim::check_program(*program);
+  return cuda_shim::check_program(*program);
+}
+
+struct ProgramRun {
+  cuda_shim::HostOutcome outcome;
+  cuda_shim::ShimReport shim;
+};
+
+/// The program once from start to end with this device as its GPU. `speaks`: its streams are ours.
+Result<ProgramRun> run_program(const Options& options, const cuda_shim::ProgramInfo& info, emulator::Device& device,
+                               const std::shared_ptr<cuda_shim::DeviceOutput>& output, bool speaks,
+                               std::function<void(const emulator::LaunchReport&)> on_launch) {
+  const auto backend = cuda_shim::make_emulator_backend(device);
+  cuda_shim::ShimOptions shim_options;
+  shim_options.on_launch = std::move(on_launch);
+  auto server = cuda_shim::ShimServer::start(*backend, output, std::move(shim_options));
+  if (!server) return tl::unexpected<Error>(server.error());
+  cuda_shim::HostRequest request;
+  request.argv = options.program;
+  request.socket = (*server)->socket_path();
+  request.preload = info.needs_preload;
+  request.inherit_streams = speaks;
+  if (options.timeout_seconds > 0) {
+    request.limits.wall = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
+  }
+  auto outcome = cuda_shim::run_host_process(request);
+  if (!outcome) return tl::unexpected<Error>(outcome.error());
+  const bool exited = outcome->end == cuda_shim::HostOutcome::End::exited;
+  return ProgramRun{std::move(*outcome), (*server)->stop(exited)};
+}
+
+Result<void> check_program(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const auto info = program_of(options);
   if (!info) return tl::unexpected<Error>(info.error());
   bool first = true, accept_proofs = true;
   return check::run_all(runs, [&](const PolicyRun& run, DefinednessMode definedness) -> Result<RunOutcome> {
@@ -150,23 +195,11 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
     auto watch = start(
         options, run, definedness, [output](std::string_view text) { output->append(text); }, accept_proofs);
     if (!watch) return tl::unexpected<Error>(watch.error());
-    const auto backend = cuda_shim::make_emulator_backend((*watch)->device());
-    cuda_shim::ShimOptions shim_options;
-    shim_options.on_launch = [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); };
-    auto server = cuda_shim::ShimServer::start(*backend, output, std::move(shim_options));
-    if (!server) return tl::unexpected<Error>(server.error());
-    cuda_shim::HostRequest request;
-    request.argv = options.program;
-    request.socket = (*server)->socket_path();
-    request.preload = info->needs_preload;
-    request.inherit_streams = first;  // the program speaks once, however often it runs
-    first = false;
-    if (options.timeout_seconds > 0) {
-      request.limits.wall = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
-    }
-    const auto outcome = cuda_shim::run_host_process(request);
-    if (!outcome) return tl::unexpected<Error>(outcome.error());
-    const cuda_shim::ShimReport shim = (*server)->stop(outcome->end == cuda_shim::HostOutcome::End::exited);
+    // The program speaks once, however often it runs.
+    const auto ran = run_program(options, *info, (*watch)->device(), output, std::exchange(first, false),
+                                 [&](const emulator::LaunchReport& launch) { (*watch)->add(launch); });
+    if (!ran) return tl::unexpected<Error>(ran.error());
+    const cuda_shim::ShimReport& shim = ran->shim;
     for (const cuda_shim::HostDiagnostic& diagnostic : shim.diagnostics) {
       if (diagnostic.rule.starts_with("unsupported.")) {
         (*watch)->add_unknown(diagnostic.message);
@@ -185,7 +218,7 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
       accept_proofs = false;
       return RunOutcome{false, false, true};
     }
-    if (!outcome->ok()) (*watch)->add_unknown(fmt::format("the program {}", outcome->describe()));
+    if (!ran->outcome.ok()) (*watch)->add_unknown(fmt::format("the program {}", ran->outcome.describe()));
     if (shim.launches == 0) (*watch)->add_unknown("the program launched no kernel");
     return check::finish_run(**watch, definedness, report);
   });
@@ -193,111 +226,120 @@ Result<void> check_program(const Options& options, const std::vector<PolicyRun>&
 
 // --- a candidate
 
-Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+struct LoadedCandidate {
+  candidate::Language language{};
+  std::string source;
+  std::vector<problem::Problem> problems;
+};
+
+Result<LoadedCandidate> load_candidate(const Options& options) {
   const auto language = choose_language(options.language, options.file);
   if (!language) return tl::unexpected<Error>(language.error());
-  const auto source = read_candidate(options.file, options.answer, *language);
+  auto source = read_candidate(options.file, options.answer, *language);
   if (!source) return tl::unexpected<Error>(source.error());
-  const auto problems = find_problems(options.problem);
+  auto problems = find_problems(options.problem);
   if (!problems) return tl::unexpected<Error>(problems.error());
+  return LoadedCandidate{*language, std::move(*source), std::move(*problems)};
+}
+
+Result<void> check_candidate(const Options& options, const std::vector<PolicyRun>& runs, CheckReport& report) {
+  const auto loaded = load_candidate(options);
+  if (!loaded) return tl::unexpected<Error>(loaded.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
   evaluation::CandidateCheck how{options.check, runs, options.full, options.sample_clusters, {}};
-  how.compile.language = *language;
-  const auto make = [&] { return evaluation::check_candidate(*source, *problems, how, **evaluator, report); };
-  const auto compilation = (*evaluator)->compile(*source, *problems, how.compile);
+  how.compile.language = loaded->language;
+  const auto make = [&] {
+    return evaluation::check_candidate(loaded->source, loaded->problems, how, **evaluator, report);
+  };
+  const auto compilation = (*evaluator)->compile(loaded->source, loaded->problems, how.compile);
   if (!compilation) return tl::unexpected<Error>(compilation.error());
   if (!compilation->artifact) return make();  // it does not compile, which is quickly said again
-  return stored_or_made(options, evaluation::check_key(*compilation, *problems, settings_of(options, runs)), report,
-                        make);
+  const auto key = evaluation::check_key(*compilation, loaded->problems, settings_of(options, runs));
+  return stored_or_made(options, key, report, make);
 }
 
 // --- timelines: one more run, without the checker, under the first policy
 
-Result<std::unique_ptr<timeline::Recording>> start_recording(const Options& options, const PolicyRun& run) {
-  emulator::DeviceOptions device;
-  device.threads = options.check.threads;
-  device.completion = run.policy;
-  device.seed = run.seed;
-  device.instruction_budget = options.check.instruction_budget;
-  device.print = [](std::string_view) {};
-  return timeline::Recording::start(std::move(device), options.timeline.recorder());
-}
-
-Result<void> record_ptx(const Options& options, const PolicyRun& run) {
-  const auto ptx = base::read_file(options.file, std::uint64_t{256} << 20);
-  if (!ptx) return tl::unexpected<Error>(ptx.error());
-  const auto text = base::read_file(options.launch, std::uint64_t{1} << 20);
-  if (!text) return tl::unexpected<Error>(text.error());
-  const auto description = launch::parse(*text, options.launch);
-  if (!description) return tl::unexpected<Error>(description.error());
-  auto recording = start_recording(options, run);
-  if (!recording) return tl::unexpected<Error>(recording.error());
-  emulator::Device& device = (*recording)->device();
-  const auto module = device.load_ptx(*ptx, options.file);
-  if (!module) return tl::unexpected<Error>(module.error());
-  const auto prepared = launch::PreparedLaunch::create(device, *module, *description);
-  if (!prepared) return tl::unexpected<Error>(prepared.error());
-  timeline::Recorder& recorder = (*recording)->recorder();
-  for (std::uint32_t i = 0; i < description->repeat; ++i) {
-    const auto launched = device.launch(prepared->request());
-    if (!launched) break;  // the check told why
-    recorder.add(*launched);
-    if (launched->fault) break;
+/// `run` has the device's kernels recorded; once more if a cluster faulted that was not.
+Result<void> record(const Options& options, const PolicyRun& policy,
+                    const std::function<Result<void>(emulator::Device&, timeline::Recorder&)>& run) {
+  timeline::RecorderOptions what = options.timeline.recorder();
+  for (bool again = false;; again = true) {
+    emulator::DeviceOptions device;
+    device.threads = options.check.threads;
+    device.completion = policy.policy;
+    device.seed = policy.seed;
+    device.instruction_budget = options.check.instruction_budget;
+    device.print = [](std::string_view) {};
+    auto recording = timeline::Recording::start(std::move(device), what);
+    if (!recording) return tl::unexpected<Error>(recording.error());
+    timeline::Recorder& recorder = (*recording)->recorder();
+    if (auto ran = run((*recording)->device(), recorder); !ran) return ran;
+    if (const auto missed = recorder.missed_fault(); missed && !again) {
+      what.clusters.push_back(*missed);
+      continue;
+    }
+    return write_timeline(options.timeline, recorder.take(), recorder.launches_left_out(),
+                          options.program.empty() ? options.file : options.program.front());
   }
-  return write_timeline(options.timeline, recorder.take(), recorder.launches_left_out(), options.file);
 }
 
-Result<void> record_program(const Options& options, const PolicyRun& run) {
-  const std::string& name = options.program.front();
-  const auto program = name.find('/') != std::string::npos ? std::optional(std::filesystem::path(name))
-                                                           : base::find_program(name);
-  if (!program) return input_error("no program '{}' in PATH", name);
-  const auto info = cuda_shim::check_program(*program);
+Result<void> record_ptx(const Options& options, const PolicyRun& policy) {
+  const auto loaded = load_launch(options);
+  if (!loaded) return tl::unexpected<Error>(loaded.error());
+  return record(options, policy, [&](emulator::Device& device, timeline::Recorder& recorder) -> Result<void> {
+    const auto module = device.load_ptx(loaded->ptx, options.file);
+    if (!module) return tl::unexpected<Error>(module.error());
+    const auto prepared = launch::PreparedLaunch::create(device, *module, loaded->description);
+    if (!prepared) return tl::unexpected<Error>(prepared.error());
+    for (std::uint32_t i = 0; i < loaded->description.repeat; ++i) {
+      const auto launched = device.launch(prepared->request());
+      if (!launched) break;  // the check told why
+      recorder.add(*launched);
+      if (launched->fault) break;
+    }
+    return {};
+  });
+}
+
+Result<void> record_program(const Options& options, const PolicyRun& policy) {
+  const auto info = program_of(options);
   if (!info) return tl::unexpected<Error>(info.error());
-  auto recording = start_recording(options, run);
-  if (!recording) return tl::unexpected<Error>(recording.error());
-  timeline::Recorder& recorder = (*recording)->recorder();
-  const auto backend = cuda_shim::make_emulator_backend((*recording)->device());
-  cuda_shim::ShimOptions shim_options;
-  shim_options.on_launch = [&](const emulator::LaunchReport& launch) { recorder.add(launch); };
-  auto server =
-      cuda_shim::ShimServer::start(*backend, std::make_shared<cuda_shim::DeviceOutput>(), std::move(shim_options));
-  if (!server) return tl::unexpected<Error>(server.error());
-  cuda_shim::HostRequest request;
-  request.argv = options.program;
-  request.socket = (*server)->socket_path();
-  request.preload = info->needs_preload;
-  request.inherit_streams = false;
-  if (options.timeout_seconds > 0) {
-    request.limits.wall = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
-  }
-  const auto outcome = cuda_shim::run_host_process(request);
-  if (!outcome) return tl::unexpected<Error>(outcome.error());
-  (*server)->stop(outcome->end == cuda_shim::HostOutcome::End::exited);
-  return write_timeline(options.timeline, recorder.take(), recorder.launches_left_out(), name);
+  return record(options, policy, [&](emulator::Device& device, timeline::Recorder& recorder) -> Result<void> {
+    const auto ran = run_program(options, *info, device, std::make_shared<cuda_shim::DeviceOutput>(), false,
+                                 [&](const emulator::LaunchReport& launch) { recorder.add(launch); });
+    if (!ran) return tl::unexpected<Error>(ran.error());
+    return {};
+  });
 }
 
-Result<void> record_candidate(const Options& options, const PolicyRun& run) {
-  const auto language = choose_language(options.language, options.file);
-  if (!language) return tl::unexpected<Error>(language.error());
-  const auto source = read_candidate(options.file, options.answer, *language);
-  if (!source) return tl::unexpected<Error>(source.error());
-  const auto problems = find_problems(options.problem);
-  if (!problems) return tl::unexpected<Error>(problems.error());
+Result<void> record_candidate(const Options& options, const PolicyRun& policy, bool whole) {
+  const auto loaded = load_candidate(options);
+  if (!loaded) return tl::unexpected<Error>(loaded.error());
   auto evaluator = evaluation::Evaluator::create();
   if (!evaluator) return tl::unexpected<Error>(evaluator.error());
   evaluation::EvaluateOptions how;
-  how.compile.language = *language;
+  how.compile.language = loaded->language;
   how.threads = options.check.threads;
-  how.completion = run.policy;
-  how.seed = run.seed;
+  how.completion = policy.policy;
+  how.seed = policy.seed;
   how.instruction_budget = options.check.instruction_budget;
   how.full = options.full;
   how.sample_clusters = options.sample_clusters;
-  const auto recorded = (*evaluator)->record(*source, problems->front(), how, options.timeline.recorder());
+  const auto recorded =
+      (*evaluator)->record(loaded->source, loaded->problems.front(), how, options.timeline.recorder(), whole);
   if (!recorded) return tl::unexpected<Error>(recorded.error());
   return write_timeline(options.timeline, recorded->launches, recorded->launches_left_out, options.file);
+}
+
+Result<void> record_subject(const Options& options, const PolicyRun& policy, const CheckReport& report) {
+  if (!options.program.empty()) return record_program(options, policy);
+  if (options.file.ends_with(".ptx")) return record_ptx(options, policy);
+  const bool stopped = std::any_of(report.findings.begin(), report.findings.end(), [](const CheckFinding& finding) {
+    return finding.severity == checker::Severity::error && !finding.rule.starts_with("numeric.");
+  });
+  return record_candidate(options, policy, stopped);
 }
 
 // --- suppressions
@@ -363,10 +405,6 @@ Result<ExitCode> run(const Options& options) {
                                              : check_candidate(comparing, *runs, report);
   if (!done) return tl::unexpected<Error>(done.error());
   report.sort();
-  if (options.timeline.wanted()) {
-    const auto record = !options.program.empty() ? record_program : is_ptx ? record_ptx : record_candidate;
-    if (auto recorded = record(options, runs->front()); !recorded) return tl::unexpected<Error>(recorded.error());
-  }
   if (!options.suppressions.empty()) {
     if (auto suppressed = suppress(options.suppressions, report); !suppressed)
       return tl::unexpected<Error>(suppressed.error());
@@ -390,6 +428,12 @@ Result<ExitCode> run(const Options& options) {
   if (options.json != "-" && options.sarif != "-") {
     const std::string text = check::to_text(report);
     std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  // The report stands, whatever becomes of the timeline.
+  if (options.timeline.wanted()) {
+    std::fflush(stdout);
+    if (auto recorded = record_subject(options, runs->front(), report); !recorded)
+      return tl::unexpected<Error>(recorded.error());
   }
   return report.verdict() == check::Verdict::clean ? ExitCode::passed : ExitCode::not_passed;
 }

@@ -93,7 +93,12 @@ Result<void> print_feedback(const Options& options, const evaluation::Evaluation
   return {};
 }
 
-Result<evaluation::Evaluation> judge(const Options& options) {
+struct Judged {
+  evaluation::Evaluation evaluation;
+  Result<evaluation::CandidateTimeline> timeline;
+};
+
+Result<Judged> judge(const Options& options) {
   evaluation::EvaluateOptions evaluate;
   using Backend = evaluation::EvaluateOptions::Backend;
   if (options.backend == "gpu") {
@@ -150,17 +155,14 @@ Result<evaluation::Evaluation> judge(const Options& options) {
   Progress progress;
   evaluate.progress = [&](std::string_view state) { progress.say(state); };
   auto evaluation = (*evaluator)->evaluate(*source, *problems, evaluate);
-  if (evaluation && options.timeline.wanted()) {
+  if (!evaluation) return tl::unexpected<Error>(evaluation.error());
+  Judged judged{std::move(*evaluation), {}};
+  if (options.timeline.wanted()) {
     progress.say("recording the timeline");
-    const auto recorded = (*evaluator)->record(*source, problems->front(), evaluate, options.timeline.recorder());
-    if (!recorded) return tl::unexpected<Error>(recorded.error());
-    if (auto written =
-            write_timeline(options.timeline, recorded->launches, recorded->launches_left_out, options.kernel);
-        !written) {
-      return tl::unexpected<Error>(written.error());
-    }
+    const bool stopped = judged.evaluation.stage(evaluation::StageName::execute).status == evaluation::Status::failed;
+    judged.timeline = (*evaluator)->record(*source, problems->front(), evaluate, options.timeline.recorder(), stopped);
   }
-  return evaluation;
+  return judged;
 }
 
 /// The same options as a request to a service.
@@ -322,22 +324,31 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
       exit_code = judge_remotely(*options);
       return;
     }
-    const auto evaluation = judge(*options);
-    if (!evaluation) {
-      exit_code = report_error(evaluation.error());
+    const auto judged = judge(*options);
+    if (!judged) {
+      exit_code = report_error(judged.error());
       return;
     }
+    const evaluation::Evaluation& evaluation = judged->evaluation;
     if (options->json) {
-      fmt::print("{}\n", evaluation::to_json(*evaluation).dump(2));
+      fmt::print("{}\n", evaluation::to_json(evaluation).dump(2));
     } else if (!options->feedback.empty()) {
-      if (auto printed = print_feedback(*options, *evaluation); !printed) {
+      if (auto printed = print_feedback(*options, evaluation); !printed) {
         exit_code = report_error(printed.error());
         return;
       }
     } else {
-      fmt::print("{}", evaluation::to_text(*evaluation, base::Style(base::use_color(stdout))));
+      fmt::print("{}", evaluation::to_text(evaluation, base::Style(base::use_color(stdout))));
     }
-    exit_code = evaluation->passed() ? ExitCode::passed : ExitCode::not_passed;
+    exit_code = evaluation.passed() ? ExitCode::passed : ExitCode::not_passed;
+    // The verdict stands, whatever becomes of the timeline.
+    if (!options->timeline.wanted()) return;
+    std::fflush(stdout);
+    const auto& timeline = judged->timeline;
+    const auto written =
+        timeline ? write_timeline(options->timeline, timeline->launches, timeline->launches_left_out, options->kernel)
+                 : tl::unexpected<Error>(timeline.error());
+    if (!written) exit_code = report_error(written.error());
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/demangle.h"
 #include "timeline/chrome_trace.h"
 
 namespace ptxbench::app {
@@ -35,7 +36,8 @@ Result<void> write_timeline(const TimelineChoice& choice, const std::vector<time
   fmt::print(stderr, "{}timeline: {} (open it at https://ui.perfetto.dev)\n", timeline::summary(launches), choice.file);
   for (const timeline::LaunchRecord& launch : launches) {
     if (launch.clusters.empty())
-      fmt::print(stderr, "timeline: {} #{} ran none of the clusters asked for\n", launch.kernel, launch.number);
+      fmt::print(stderr, "timeline: {} #{} has none of the clusters asked for: its grid has {}\n",
+                 base::short_name(launch.kernel), launch.number, launch.clusters_total);
   }
   return {};
 }

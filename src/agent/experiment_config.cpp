@@ -142,7 +142,8 @@ void read_evaluation(TomlReader& top, ExperimentConfig& config) {
     }
     json->erase(at);
     if (config.timelines && !config.service.empty()) {
-      top.fail_at(value->line, "'evaluation.timelines' needs the emulator on this machine: leave out 'service', or this");
+      top.fail_at(value->line,
+                  "'evaluation.timelines' needs the emulator on this machine: leave out 'service', or this");
     }
   }
   // The rest is what the service's requests have, checked by the same rules.

@@ -44,7 +44,7 @@ struct ExperimentConfig {
 
   std::string service;  ///< address; empty: judged here
   std::string backend = "emulator";
-  bool timelines = false;  ///< of each turn that launched kernels, beside its trajectory
+  bool timelines = false;                        ///< of each turn that launched kernels, beside its trajectory
   base::Json evaluation = base::Json::object();  ///< options as POST /v1/evaluate has them
 
   models::ModelConfigs model_configs;  ///< of the file itself

@@ -33,6 +33,13 @@ std::string event_of(const evaluation::Evaluation& evaluation) {
   return evaluation.compile.succeeded() ? "evaluation" : "test_failed";
 }
 
+/// What is not modelled is no run, and an endless loop would take as long again.
+bool worth_showing(const evaluation::Evaluation& evaluation) {
+  return std::none_of(evaluation.findings.begin(), evaluation.findings.end(), [](const evaluation::Finding& finding) {
+    return finding.rule.starts_with("unsupported.") || finding.rule == "sync.budget";
+  });
+}
+
 }  // namespace
 
 void LocalJudge::prepare(std::string_view source, const std::vector<problem::Problem>& workloads,
@@ -74,9 +81,10 @@ Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<p
   evaluation->timings.cpu += take_prepared(source);
   const bool launched = std::any_of(evaluation->runs.begin(), evaluation->runs.end(),
                                     [](const evaluation::Run& run) { return !run.launches.empty(); });
-  if (launched && !options.timeline.empty()) {
+  if (launched && !options.timeline.empty() && worth_showing(*evaluation)) {
     if (options.progress) options.progress("recording the timeline");
-    write_timeline(source, workloads.front(), evaluate, options.timeline);
+    const bool stopped = evaluation->stage(evaluation::StageName::execute).status == evaluation::Status::failed;
+    write_timeline(source, workloads.front(), evaluate, stopped, options.timeline);
   }
   Judgement judgement;
   judgement.event = event_of(*evaluation);
@@ -87,9 +95,10 @@ Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<p
 }
 
 void LocalJudge::write_timeline(std::string_view source, const problem::Problem& workload,
-                                const evaluation::EvaluateOptions& evaluate, const std::filesystem::path& file) {
+                                const evaluation::EvaluateOptions& evaluate, bool whole,
+                                const std::filesystem::path& file) {
   const auto log = [&](const Error& error) { spdlog::warn("no timeline {}: {}", file.string(), error.message); };
-  const auto recorded = evaluator_->record(source, workload, evaluate);
+  const auto recorded = evaluator_->record(source, workload, evaluate, {}, whole);
   if (!recorded) return log(recorded.error());
   if (recorded->launches.empty()) return;
   timeline::TraceOptions how;

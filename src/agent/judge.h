@@ -31,8 +31,8 @@ struct JudgeOptions {
   candidate::Language language = candidate::Language::cuda;
   std::stop_token cancel;
   FeedbackOptions feedback;
-  /// Where the timeline of a candidate that launched kernels goes (docs/timeline.md); empty: none is made. Only judges
-  /// with makes_timelines() make one. What stands in its way is logged: it decides nothing.
+  /// Where the timeline of a candidate that launched kernels goes (docs/timeline.md); empty: none is made. A service
+  /// makes none. What stands in its way is logged: it decides nothing.
   std::filesystem::path timeline;
   /// Told what is going on, now and then.
   std::function<void(std::string_view)> progress;
@@ -50,7 +50,6 @@ class Judge {
   virtual void prepare(std::string_view /*source*/, const std::vector<problem::Problem>& /*workloads*/,
                        const JudgeOptions& /*options*/) {}
   virtual bool has_preparation() const { return false; }
-  virtual bool makes_timelines() const { return false; }
   /// `workloads` belong to one definition and are not empty.
   virtual Result<Judgement> judge(std::string_view source, const std::vector<problem::Problem>& workloads,
                                   const JudgeOptions& options) = 0;
@@ -66,7 +65,6 @@ class LocalJudge : public Judge {
   void prepare(std::string_view source, const std::vector<problem::Problem>& workloads,
                const JudgeOptions& options) override;
   bool has_preparation() const override { return true; }
-  bool makes_timelines() const override { return true; }
   Result<Judgement> judge(std::string_view source, const std::vector<problem::Problem>& workloads,
                           const JudgeOptions& options) override;
   base::Json describe() const override;
@@ -75,7 +73,7 @@ class LocalJudge : public Judge {
   /// Processor seconds of prepare() for this candidate, once.
   double take_prepared(std::string_view source);
   void write_timeline(std::string_view source, const problem::Problem& workload,
-                      const evaluation::EvaluateOptions& evaluate, const std::filesystem::path& file);
+                      const evaluation::EvaluateOptions& evaluate, bool whole, const std::filesystem::path& file);
   std::unique_ptr<evaluation::Evaluator> evaluator_;
   evaluation::EvaluateOptions options_;
   std::mutex prepared_mutex_;

@@ -32,7 +32,7 @@ struct Agent {
   uint32_t lanes = 0;
   uint64_t time = 0;  ///< digest of how far the cluster's warps have come, and in which turns
   /// PTX instructions the warp has begun, up to the end of the basic block it is in: Device::rest_of_block() tells how
-  /// many of them are still to come.
+  /// many of them are still to come. In a called function the rest of the callers' blocks counts as well.
   uint64_t begun = 0;
 };
 

@@ -254,8 +254,13 @@ const Inst* Warp::block(FragmentState state, const Inst* next) {
 
 Agent agent_of(const Warp& warp, uint32_t lanes) {
   const auto left = static_cast<uint64_t>(int64_t{warp.quantum} + warp.forfeited);
-  return {warp.cluster->launch->id,      warp.cluster->index, warp.cta->rank, warp.index, lanes,
-          warp.cluster->pace * 31 + left, warp.executed + (static_cast<uint64_t>(kQuantum) - left)};
+  return {warp.cluster->launch->id,
+          warp.cluster->index,
+          warp.cta->rank,
+          warp.index,
+          lanes,
+          warp.cluster->pace * 31 + left,
+          warp.executed + (static_cast<uint64_t>(kQuantum) - left)};
 }
 
 Cta* Cluster::cta_of_shared(uint64_t shared_address) {

@@ -285,7 +285,12 @@ Result<DeviceObservation> run_on_device(const std::filesystem::path& library, co
     }
     std::vector<std::uint32_t> chosen =
         choose_clusters(clusters, *options.sample_clusters, options.sample_seed + number);
-    if (chosen.size() >= std::uint64_t{clusters[0]} * clusters[1] * clusters[2]) return;
+    const std::uint64_t all = std::uint64_t{clusters[0]} * clusters[1] * clusters[2];
+    for (const std::uint32_t also : options.also_clusters) {
+      if (also < all && std::find(chosen.begin(), chosen.end(), also) == chosen.end()) chosen.push_back(also);
+    }
+    std::sort(chosen.begin(), chosen.end());
+    if (chosen.size() >= all) return;
     request.sample = std::move(chosen);
     ++observation.launches_cut;
     if (options.sample_launch && number > 0) tensors->remember_outputs();

@@ -43,6 +43,7 @@ struct DeviceRunOptions {
   CallLimits limits;
   std::optional<unsigned> sample_clusters;  ///< beside the corners; nothing: run everything
   std::uint64_t sample_seed = 1;
+  std::vector<std::uint32_t> also_clusters;    ///< of each grid that is cut down
   std::optional<std::uint64_t> sample_launch;  ///< cut down only this launch (from 0); nothing: every one
   std::string ptx_sha256;                      ///< the only code that may be loaded; empty: any
   std::stop_token cancel;

@@ -358,6 +358,7 @@ class Evaluator::Judge {
     run_options.limits = options_.host;
     run_options.sample_clusters = planned.sample;
     run_options.sample_seed = planned.inputs.seed;
+    run_options.also_clusters = options_.also_clusters;
     run_options.cancel = options_.cancel;
     const auto& ffi = evaluator_.compiler_.toolchain().ffi_runtime;
     const auto arguments = arguments_of(*planned.problem, state);
@@ -365,6 +366,7 @@ class Evaluator::Judge {
     if (!observation || observation->launches_cut == 0 || observation->backend.launches < 2) return observation;
     // A later kernel may read what an earlier one left out: run all but the last in full.
     tell("several kernels: running again with only the last one cut down to a sample");
+    if (options_.on_restart) options_.on_restart();
     run_options.sample_launch = observation->backend.launches - 1;
     return run_on_device(artifact.library(), ffi, arguments, run_options);
   }

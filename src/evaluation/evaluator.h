@@ -37,7 +37,9 @@ struct EvaluateOptions {
   bool exact_tensor_cores = false;     ///< emulator::DeviceOptions::exact_tensor_cores
   emulator::Device* device = nullptr;  ///< DeviceRunOptions::device
   std::function<void(const emulator::LaunchReport&)> on_report;
-  std::uint64_t instruction_budget = 0;  ///< warp instructions per launch; 0: in proportion to the problem
+  std::function<void()> on_restart;  ///< what on_report told was in vain: the candidate runs again from the start
+  std::vector<std::uint32_t> also_clusters;  ///< run where a sample of the clusters is
+  std::uint64_t instruction_budget = 0;      ///< warp instructions per launch; 0: in proportion to the problem
   CallLimits host;
 
   /// Clusters to run beside the corners of the grid. Without it, and without `full`, big problems run 4.
@@ -106,10 +108,13 @@ class Evaluator {
   Result<Evaluation> evaluate(std::string_view source, const std::vector<problem::Problem>& workloads,
                               const EvaluateOptions& options = {});
 
-  /// Runs the candidate once on the emulator, with the inputs that `evaluate` takes first for this workload, and
-  /// records its launches. Of `options` those count that say how it is compiled and run.
+  /// Runs the candidate on the emulator, with the inputs that `evaluate` takes first for this workload, and records
+  /// its launches. Of `options` those count that say how it is compiled and run. Of each grid the corners and the
+  /// clusters asked for run; the rest only if one of these comes to no end, or with `whole`: for candidates that stop
+  /// somewhere. A cluster in which a launch faults is recorded as well.
   Result<CandidateTimeline> record(std::string_view source, const problem::Problem& workload,
-                                   const EvaluateOptions& options, const timeline::RecorderOptions& recorder = {});
+                                   const EvaluateOptions& options, const timeline::RecorderOptions& recorder = {},
+                                   bool whole = false);
 
   /// Warp instructions a launch may take when no budget is given: ample for any kernel that solves the problem with
   /// scalar code, in full or on a sample.
@@ -121,6 +126,9 @@ class Evaluator {
 
  private:
   class Judge;
+  Result<CandidateTimeline> record_once(std::string_view source, const problem::Problem& workload,
+                                        const EvaluateOptions& options, const timeline::RecorderOptions& recorder,
+                                        std::optional<std::uint32_t>& missed_fault);
   Result<Evaluation> evaluate_unmetered(std::string_view source, const std::vector<problem::Problem>& workloads,
                                         const EvaluateOptions& options);
   candidate::Compiler compiler_;

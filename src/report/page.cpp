@@ -138,7 +138,7 @@ std::string page_html(const Table& table, const PageOptions& options) {
   if (!options.live) {
     const Texts texts = texts_of(table, options.text_bytes);
     data = data_block("data", base::gzip(page_data(table, options, texts.present, texts.left_out)
-                                       .dump(-1, ' ', false, Json::error_handler_t::replace))) +
+                                             .dump(-1, ' ', false, Json::error_handler_t::replace))) +
            texts.blocks;
   }
   // Nothing is loaded and no script runs but these two, whatever a run's texts hold.

@@ -93,12 +93,12 @@ std::string turns_csv(const Table& table) {
     for (const TurnRow& turn : one.turns) {
       std::vector<std::string> rules;
       for (const std::uint32_t rule : turn.rules) rules.push_back(table.rules[rule]);
-      out +=
-          fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", shared, turn.number,
-                      csv_field(table.labels[turn.label]), turn.correct ? 1 : 0, text_of(turn.passed),
-                      field(turn.speedup), text_of(turn.target), field(turn.reasoning_tokens), field(turn.tokens),
-                      field(turn.cost), field(turn.model_seconds), field(turn.judge_seconds), field(turn.host_seconds),
-                      field(turn.cpu_seconds), field(turn.gpu_seconds), csv_field(fmt::format("{}", fmt::join(rules, " "))));
+      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", shared, turn.number,
+                         csv_field(table.labels[turn.label]), turn.correct ? 1 : 0, text_of(turn.passed),
+                         field(turn.speedup), text_of(turn.target), field(turn.reasoning_tokens), field(turn.tokens),
+                         field(turn.cost), field(turn.model_seconds), field(turn.judge_seconds),
+                         field(turn.host_seconds), field(turn.cpu_seconds), field(turn.gpu_seconds),
+                         csv_field(fmt::format("{}", fmt::join(rules, " "))));
     }
   }
   return out;

@@ -231,9 +231,9 @@ std::string costs_text(const Summary& summary, const base::Style& style) {
       missing.emplace_back(column.what);
     }
   }
-  std::string out =
-      style.bold("\nWhat it cost") +
-      " (per correct turn, or per turn; median: of the turns that tell; seconds by the clock, but of CPU; -: no correct turn)\n";
+  std::string out = style.bold("\nWhat it cost") +
+                    " (per correct turn, or per turn; median: of the turns that tell; seconds by the clock, but of "
+                    "CPU; -: no correct turn)\n";
   if (!columns.empty()) {
     Grid grid(header, left);
     for (std::size_t i = 0; i < summary.groups.size(); ++i) {

@@ -80,13 +80,14 @@ Json evaluation_of(const Json& evaluation) {
   return out;
 }
 
-/// The turn's timeline as base64 of its compressed file; null: there is none, or it is too big to be passed on.
+/// The turn's timeline as base64 of its compressed file, or where it is if it is too big to be passed on; null: there
+/// is none.
 Json timeline_of(const std::filesystem::path& trajectory, unsigned turn) {
   const std::filesystem::path path = agent::timeline_path(trajectory, turn);
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none)) return nullptr;
   const auto bytes = base::read_file(path, kMostTimeline);
-  return bytes ? Json(base64(*bytes)) : Json(nullptr);
+  return bytes ? Json{{"file", base64(*bytes)}} : Json{{"path", path.string()}};
 }
 
 }  // namespace

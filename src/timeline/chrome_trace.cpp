@@ -42,13 +42,6 @@ std::string line_of(const CodePlace& place) {
   return fmt::format("{}:{}", base::candidate_file_name(file), line);
 }
 
-/// Without the parameters.
-std::string short_kernel(const std::string& name) {
-  const std::string full = base::demangled(name);
-  const std::size_t parameters = full.find('(');
-  return parameters == 0 ? full : full.substr(0, parameters);
-}
-
 std::string name_of(const Operation& operation) {
   switch (operation.kind) {
     case AsyncKind::wgmma:
@@ -108,15 +101,16 @@ class Writer {
              double begin, double end, std::string_view arguments) {
     if (full()) return false;
     open();
-    fmt::format_to(out(), R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}})",
+    fmt::format_to(out(),
+                   R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}})",
                    process, thread, category, json_text(name), begin / 1000, (end - begin) / 1000, arguments);
     return true;
   }
   void instant(std::uint32_t process, std::uint32_t thread, std::string_view name, double at,
                std::string_view arguments) {
     open();
-    fmt::format_to(out(), R"({{"ph":"i","s":"p","pid":{},"tid":{},"name":{},"ts":{:.3f},"args":{{{}}}}})", process, thread,
-                   json_text(name), at / 1000, arguments);
+    fmt::format_to(out(), R"({{"ph":"i","s":"p","pid":{},"tid":{},"name":{},"ts":{:.3f},"args":{{{}}}}})", process,
+                   thread, json_text(name), at / 1000, arguments);
   }
   void counter(std::uint32_t process, std::string_view name, double at, double value) {
     if (full()) return;
@@ -145,7 +139,8 @@ class Writer {
     ++events_;
   }
   bool full() {
-    if (events_ < most_) return false;
+    constexpr std::size_t kMostBytes = std::size_t{512} << 20;
+    if (events_ < most_ && text_.size() < kMostBytes) return false;
     ++left_out_;
     return true;
   }
@@ -158,7 +153,11 @@ class ClusterWriter {
  public:
   ClusterWriter(Writer& writer, const LaunchRecord& launch, const ClusterSchedule& schedule, std::uint32_t process,
                 double offset)
-      : writer_(writer), launch_(launch), schedule_(schedule), record_(*schedule.record), process_(process),
+      : writer_(writer),
+        launch_(launch),
+        schedule_(schedule),
+        record_(*schedule.record),
+        process_(process),
         offset_(offset) {}
 
   void write() {
@@ -167,8 +166,8 @@ class ClusterWriter {
     operations();
     barriers();
     arrows();
-    if (launch_.fault) {
-      writer_.instant(process_, kWarps, launch_.fault->rule, offset_ + schedule_.cycles,
+    if (launch_.fault && launch_.faulted_cluster == record_.index) {
+      writer_.instant(process_, warp_track(faulted_warp()), launch_.fault->rule, offset_ + schedule_.cycles,
                       fmt::format(R"("message":{},"remedy":{},"at":{})", json_text(launch_.fault->message),
                                   json_text(launch_.fault->remedy), json_text(line_of(launch_.fault->place))));
     }
@@ -176,6 +175,18 @@ class ClusterWriter {
 
  private:
   std::uint32_t warp_track(std::uint32_t warp) const { return kWarps + warp; }
+  std::uint32_t faulted_warp() const {
+    std::uint32_t rank = 0;
+    for (int d = 2; d >= 0; --d) {
+      const std::uint32_t size = std::max(1U, launch_.cluster[d]);
+      rank = rank * size + launch_.fault->cta[d] % size;
+    }
+    return std::min(rank * launch_.warps_per_cta + launch_.fault->warp, schedule_.warps - 1);
+  }
+  /// How a wait is called that nothing ended.
+  std::string_view unended() const {
+    return launch_.fault && launch_.fault->rule == "sync.deadlock" ? "waits for ever: " : "waited at the end for ";
+  }
   std::string cta_prefix(std::uint32_t cta) const {
     return launch_.ctas_per_cluster > 1 ? fmt::format("CTA {} ", cta) : std::string();
   }
@@ -190,8 +201,8 @@ class ClusterWriter {
   }
 
   void name() {
-    std::string name = fmt::format("{} #{}, cluster {} of {}", short_kernel(launch_.kernel), launch_.number, record_.index,
-                                   launch_.clusters_total);
+    std::string name = fmt::format("{} #{}, cluster {} of {}", base::short_name(launch_.kernel), launch_.number,
+                                   record_.index, launch_.clusters_total);
     if (record_.truncated) name += " (its beginning)";
     writer_.metadata(process_, 0, "process_name", name);
   }
@@ -213,8 +224,8 @@ class ClusterWriter {
   void run(std::uint32_t warp, const Span& span) {
     const Segment& segment = span.step->before;
     std::string arguments =
-        fmt::format(R"("instructions":{},"from":{},"to":{})", segment.instructions, json_text(line_of(place(span.site))),
-                    json_text(line_of(place(span.last_site))));
+        fmt::format(R"("instructions":{},"from":{},"to":{})", segment.instructions,
+                    json_text(line_of(place(span.site))), json_text(line_of(place(span.last_site))));
     if (segment.global_bytes != 0) arguments += fmt::format(R"(,"global bytes":{})", segment.global_bytes);
     if (segment.shared_bytes != 0) arguments += fmt::format(R"(,"shared bytes":{})", segment.shared_bytes);
     writer_.slice(process_, warp_track(warp), "instructions", line_of(place(span.last_site)), offset_ + span.begin,
@@ -231,12 +242,12 @@ class ClusterWriter {
       if (gate.kind != Gate::Kind::group && gate.cta != warp / launch_.warps_per_cta)
         what += fmt::format(" of CTA {}", gate.cta);
       arguments += fmt::format(R"(,"{}":{})", gate.kind == Gate::Kind::group ? "group" : "phase", gate.phase);
-      if (span.for_ever) {
+      if (span.unended) {
         arguments += fmt::format(R"(,"arrived":{},"bytes arrived":{})", gate.arrivals, gate.bytes);
       }
     }
     writer_.slice(process_, warp_track(warp), "wait",
-                  span.for_ever ? fmt::format("waits for ever: {}", what) : fmt::format("wait {}", what),
+                  span.unended ? fmt::format("{}{}", unended(), what) : fmt::format("wait {}", what),
                   offset_ + span.begin, offset_ + span.end, arguments);
   }
 
@@ -279,14 +290,16 @@ class ClusterWriter {
       changes[span.begin] += static_cast<double>(operation.bytes);
       changes[span.end] -= static_cast<double>(operation.bytes);
       if (lane == kCopyTracks) continue;  // the counter has it
-      const std::uint32_t thread = kCopies + cta * static_cast<std::uint32_t>(kCopyTracks) + static_cast<std::uint32_t>(lane);
+      const std::uint32_t thread =
+          kCopies + cta * static_cast<std::uint32_t>(kCopyTracks) + static_cast<std::uint32_t>(lane);
       if (lane == busy_until.size()) {
         busy_until.push_back(0);
         track(thread, fmt::format("{}copies in flight {}", cta_prefix(cta), lane + 1));
       }
       busy_until[lane] = span.end;
       tracks_[one] = thread;
-      std::string arguments = fmt::format(R"("bytes":{},"at":{})", operation.bytes, json_text(line_of(place(operation.site))));
+      std::string arguments =
+          fmt::format(R"("bytes":{},"at":{})", operation.bytes, json_text(line_of(place(operation.site))));
       if (const int ctas = std::popcount(operation.destinations); ctas > 1)
         arguments += fmt::format(R"(,"CTAs":{})", ctas);
       writer_.slice(process_, thread, "copy", name_of(operation), offset_ + span.begin, offset_ + span.end, arguments);
@@ -304,12 +317,14 @@ class ClusterWriter {
       const Gate& gate = record_.gates[i];
       const Span& span = schedule_.of_gate[i];
       if (gate.kind != Gate::Kind::mbarrier || span.end < span.begin) continue;
-      const auto [found, added] = tracks.try_emplace({gate.cta, gate.name}, kBarriers + static_cast<std::uint32_t>(tracks.size()));
+      const auto [found, added] =
+          tracks.try_emplace({gate.cta, gate.name}, kBarriers + static_cast<std::uint32_t>(tracks.size()));
       if (added) track(found->second, cta_prefix(gate.cta) + name_of(gate));
-      writer_.slice(process_, found->second, "mbarrier",
-                    span.for_ever ? fmt::format("phase {} does not complete", gate.phase) : fmt::format("phase {}", gate.phase),
-                    offset_ + span.begin, offset_ + span.end,
-                    fmt::format(R"("arrivals":{},"bytes":{})", gate.arrivals, gate.bytes));
+      writer_.slice(
+          process_, found->second, "mbarrier",
+          span.unended ? fmt::format("phase {} does not complete", gate.phase) : fmt::format("phase {}", gate.phase),
+          offset_ + span.begin, offset_ + span.end,
+          fmt::format(R"("arrivals":{},"bytes":{})", gate.arrivals, gate.bytes));
     }
   }
 
@@ -326,8 +341,7 @@ class ClusterWriter {
     for (const Release& release : schedule_.releases) {
       const std::uint32_t from = release.by_operation ? tracks_[release.source] : warp_track(release.source);
       if (from == 0) continue;  // not shown
-      const double at =
-          (release.by_operation ? schedule_.of_operation[release.source].end : release.at) - kMoment;
+      const double at = (release.by_operation ? schedule_.of_operation[release.source].end : release.at) - kMoment;
       if (!release.by_operation && !has_slice(release.source, at)) continue;
       writer_.arrow(process_, from, offset_ + at, warp_track(release.warp), offset_ + release.end - kMoment);
     }
@@ -359,7 +373,7 @@ std::string chrome_trace(const std::vector<LaunchRecord>& launches, const TraceO
       ClusterWriter(writer, launch, scheduled, ++process, offset).write();
       longest = std::max(longest, scheduled.cycles);
       clusters.push_back({{"launch", launch.number},
-                          {"kernel", short_kernel(launch.kernel)},
+                          {"kernel", base::short_name(launch.kernel)},
                           {"grid", dims(launch.grid)},
                           {"block", dims(launch.block)},
                           {"cluster", cluster.index},
@@ -401,8 +415,9 @@ std::string summary(const std::vector<LaunchRecord>& launches, const CostModel& 
         if (!spans.empty()) lived += spans.back().end;
       }
       const double ctas = std::max(1U, launch.ctas_per_cluster);
-      text += fmt::format("{} #{}, cluster {}: {:.0f} cycles by the model, warps wait {:.0f} % of them", short_kernel(launch.kernel),
-                          launch.number, cluster.index, scheduled.cycles, lived > 0 ? waiting / lived * 100 : 0);
+      text += fmt::format("{} #{}, cluster {}: {:.0f} cycles by the model, warps wait {:.0f} % of them",
+                          base::short_name(launch.kernel), launch.number, cluster.index, scheduled.cycles,
+                          lived > 0 ? waiting / lived * 100 : 0);
       if (scheduled.product_cycles > 0)
         text += fmt::format(", tensor cores work {:.0f} %", scheduled.product_cycles / ctas / scheduled.cycles * 100);
       if (scheduled.copy_bytes > 0) text += fmt::format(", {:.0f} KiB copied", scheduled.copy_bytes / 1024);

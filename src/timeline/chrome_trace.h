@@ -11,17 +11,17 @@
 namespace ptxbench::timeline {
 
 struct TraceOptions {
-  std::string subject;       ///< what ran: a file, a program
-  std::string command;       ///< that makes the same again
-  std::string note;          ///< what to know about the run
+  std::string subject;  ///< what ran: a file, a program
+  std::string command;  ///< that makes the same again
+  std::string note;     ///< what to know about the run
   std::uint64_t launches_left_out = 0;
   std::size_t most_events = 2'000'000;  ///< what does not fit is left out, and `otherData` says so
 };
 
-/// The launches in the JSON object format of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing
-/// open. One microsecond of the format's unit is a thousand cycles of an SM: viewers show a cycle as a nanosecond. A
-/// cluster is a process; its warps, copies, tensor cores and mbarriers are threads; arrows go from what ended a wait to
-/// the wait.
+/// The launches in the JSON object format of Chrome's trace events, which Perfetto (ui.perfetto.dev) and
+/// chrome://tracing open. One microsecond of the format's unit is a thousand cycles of an SM: viewers show a cycle as a
+/// nanosecond. A cluster is a process; its warps, copies, tensor cores and mbarriers are threads; arrows go from what
+/// ended a wait to the wait.
 std::string chrome_trace(const std::vector<LaunchRecord>& launches, const TraceOptions& options = {},
                          const CostModel& model = {});
 

@@ -9,9 +9,7 @@ using ptx::Type;
 /// Multiply-adds per cycle and scheduler of mma.sync with 16-bit operands.
 constexpr double kLegacyMacs = 256;
 
-bool has_64_bits(Type type) {
-  return type == Type::s64 || type == Type::u64 || type == Type::b64 || type == Type::f64;
-}
+bool has_64_bits(Type type) { return type == Type::s64 || type == Type::u64 || type == Type::b64 || type == Type::f64; }
 
 bool is_float(Type type) {
   return type == Type::f32 || type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;

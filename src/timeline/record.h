@@ -29,25 +29,26 @@ struct Segment {
 struct Gate {
   enum class Kind : std::uint8_t { mbarrier, cta_barrier, cluster_barrier, group };
   Kind kind = Kind::mbarrier;
-  std::uint32_t cta = 0;       ///< rank of the CTA it belongs to
-  std::uint64_t name = 0;      ///< mbarrier: offset in the CTA's shared memory, as the kernel sees it; CTA barrier: its number
-  std::uint64_t phase = 0;     ///< phase, round or group
+  std::uint32_t cta = 0;  ///< rank of the CTA it belongs to
+  std::uint64_t name =
+      0;  ///< mbarrier: offset in the CTA's shared memory, as the kernel sees it; CTA barrier: its number
+  std::uint64_t phase = 0;            ///< phase, round or group
   emulator::Completion completion{};  ///< group: of what
-  std::uint32_t previous = kNone;  ///< group: the one committed before, which is complete first
-  std::uint32_t parts = 0;     ///< arrivals and completions recorded
-  std::uint64_t arrivals = 0;  ///< counted as the barrier counts
-  std::int64_t bytes = 0;      ///< transaction bytes that arrived
+  std::uint32_t previous = kNone;     ///< group: the one committed before, which is complete first
+  std::uint32_t parts = 0;            ///< arrivals and completions recorded
+  std::uint64_t arrivals = 0;         ///< counted as the barrier counts
+  std::int64_t bytes = 0;             ///< transaction bytes that arrived
 };
 
 /// An asynchronous operation.
 struct Operation {
   emulator::AsyncKind kind{};
   std::uint32_t site = kNone;
-  std::uint32_t cta = 0;          ///< rank of the CTA that issued it
-  std::uint64_t bytes = 0;        ///< moved: the larger of what it reads and what it writes in one CTA
-  bool store = false;             ///< from shared to global memory
+  std::uint32_t cta = 0;           ///< rank of the CTA that issued it
+  std::uint64_t bytes = 0;         ///< moved: the larger of what it reads and what it writes in one CTA
+  bool store = false;              ///< from shared to global memory
   std::uint32_t destinations = 0;  ///< CTAs whose shared memory it writes: bits by rank
-  std::uint32_t n = 0, k = 0;     ///< wgmma: 64 x n x k, per warp a quarter of the rows
+  std::uint32_t n = 0, k = 0;      ///< wgmma: 64 x n x k, per warp a quarter of the rows
   std::uint32_t element_bytes = 0;
   bool a_in_registers = false;
   std::vector<std::uint32_t> gates;  ///< that wait for it
@@ -61,7 +62,7 @@ struct Step {
   std::uint32_t site = kNone;
   std::uint32_t target = kNone;  ///< issue: operation; arrive and wait: gate
   bool reads_only = false;       ///< wait: for the sources of a group, not its results
-  bool stays = false;            ///< wait: it had not ended when the record did
+  bool stays = false;            ///< wait: it had not ended when the launch did
   Segment before;
 };
 
@@ -82,6 +83,7 @@ struct LaunchRecord {
   std::uint64_t clusters_run = 0, clusters_total = 0;
   double issue_cycles = 1;  ///< of a scheduler per instruction, on average (issue_cost.h)
   std::optional<emulator::Fault> fault;
+  std::optional<std::uint32_t> faulted_cluster;
   std::vector<ClusterRecord> clusters;
   std::map<std::uint32_t, emulator::CodePlace> places;  ///< of the sites above
 };

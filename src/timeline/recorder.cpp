@@ -31,10 +31,36 @@ std::uint64_t bytes_of(std::span<const emulator::ByteRange> ranges) {
   return bytes;
 }
 
+Segment joined(const Segment& first, const Segment& second) {
+  Segment both = first;
+  both.instructions += second.instructions;
+  both.global_loads += second.global_loads;
+  both.global_bytes += second.global_bytes;
+  both.shared_loads += second.shared_loads;
+  both.shared_bytes += second.shared_bytes;
+  if (both.first_site == kNone) both.first_site = second.first_site;
+  both.last_site = second.last_site;
+  return both;
+}
+
+/// Names come from the module, once for each of thousands of slices.
+emulator::CodePlace shortened(emulator::CodePlace place) {
+  constexpr std::size_t kMost = 200;
+  const auto cut = [](std::string& text) {
+    if (text.size() > kMost) text = "..." + text.substr(text.size() - kMost);
+  };
+  cut(place.kernel);
+  cut(place.file);
+  cut(place.instruction);
+  for (auto& [file, line] : place.called_from) cut(file);
+  return place;
+}
+
 }  // namespace
 
 struct Recorder::WarpState {
-  std::uint64_t done = 0;  ///< instructions up to the last step
+  std::uint64_t done = 0;   ///< instructions up to the last step
+  std::uint64_t begun = 0;  ///< Agent::begun of the last memory instruction
   Segment open;
   /// Asks again and again for a phase that is not complete: what it executes meanwhile is waiting.
   bool polling = false;
@@ -43,24 +69,26 @@ struct Recorder::WarpState {
   std::uint32_t poll_site = kNone, poll_gate = kNone;
   /// Entered a barrier that was not complete.
   std::uint32_t blocked_gate = kNone, blocked_site = kNone;
-  Segment before_block;
+  bool ended = false;
 };
 
 struct Recorder::Running {
   ClusterRecord record;
-  std::uint32_t program = 0, warps_per_cta = 1, threads_left = 0;
+  std::uint32_t warps_per_cta = 1, threads_left = 0;
   std::vector<WarpState> warps;
   std::map<std::tuple<Gate::Kind, std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>, std::uint32_t> gates;
   std::map<std::uint64_t, std::uint64_t> epochs;  ///< by mbarrier: how often it was initialised
   std::unordered_map<std::uint64_t, std::uint32_t> operations;
-  /// Asynchronous operations of threads that no commit has taken yet, and the last group committed.
+  /// Of one thread (of a warp, for wgmma): operations that no commit has taken yet, and the groups since the last wait.
   struct Groups {
     std::vector<std::uint32_t> open;
     std::map<std::uint64_t, std::uint32_t> gates;
     std::uint32_t last = kNone;
+    std::uint32_t last_operation = kNone;
   };
   std::map<std::tuple<std::uint32_t, std::uint32_t, Completion>, Groups> groups;
   std::unordered_map<std::uint32_t, std::uint32_t> rest_of_block;
+  std::size_t counted = 0;  ///< of RecorderOptions::most_of_all
   bool full = false;
 
   std::uint32_t gate(Gate::Kind kind, std::uint32_t cta, std::uint64_t name, std::uint64_t phase,
@@ -78,15 +106,52 @@ struct Recorder::Running {
     return found->second;
   }
   std::uint32_t mbarrier_gate(std::uint64_t address, std::uint64_t phase) {
-    return gate(Gate::Kind::mbarrier, static_cast<std::uint32_t>(address >> kCtaShift), (address & kOffsetMask) - std::min<std::uint64_t>(address & kOffsetMask, emulator::kReservedSharedBytes), phase,
-                epochs[address]);
+    const std::uint64_t offset = address & kOffsetMask;
+    return gate(Gate::Kind::mbarrier, static_cast<std::uint32_t>(address >> kCtaShift),
+                offset - std::min<std::uint64_t>(offset, emulator::kReservedSharedBytes), phase, epochs[address]);
   }
-  Groups& groups_of(const Agent& agent, Completion kind) {
-    // wgmma groups belong to the warp, the others to a thread; lanes that act together stay together.
-    const std::uint32_t lane = kind == Completion::wgmma_group || agent.lanes == 0
-                                   ? 0
-                                   : static_cast<std::uint32_t>(std::countr_zero(agent.lanes));
-    return groups[{agent.cta_rank * warps_per_cta + agent.warp, lane, kind}];
+  std::uint32_t warp_index(const Agent& agent) const { return agent.cta_rank * warps_per_cta + agent.warp; }
+  /// wgmma groups belong to the warp, the others to each thread.
+  template <class Body>
+  void for_each_owner(const Agent& agent, Completion kind, const Body& body) {
+    const std::uint32_t lanes = kind == Completion::wgmma_group ? 1 : agent.lanes;
+    for (std::uint32_t left = lanes; left != 0; left &= left - 1) {
+      body(groups[{warp_index(agent), static_cast<std::uint32_t>(std::countr_zero(left)), kind}]);
+    }
+  }
+  /// Closes the open groups of these threads to one gate.
+  void close_group(const Agent& agent, Completion kind, std::uint64_t group) {
+    std::vector<std::uint32_t> members;
+    std::uint32_t previous = kNone;
+    for_each_owner(agent, kind, [&](Groups& own) {
+      members.insert(members.end(), own.open.begin(), own.open.end());
+      own.open.clear();
+      if (own.last != kNone && (previous == kNone || own.last > previous)) previous = own.last;
+    });
+    std::sort(members.begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    std::uint32_t index = previous;
+    if (!members.empty()) {
+      index = static_cast<std::uint32_t>(record.gates.size());
+      Gate gate;
+      gate.kind = Gate::Kind::group;
+      gate.cta = agent.cta_rank;
+      gate.phase = group;
+      gate.completion = kind;
+      gate.previous = previous;
+      gate.parts = static_cast<std::uint32_t>(members.size());
+      record.gates.push_back(gate);
+      for (const std::uint32_t member : members) record.operations[member].gates.push_back(index);
+    }
+    // An empty group is complete when the one before it is.
+    for_each_owner(agent, kind, [&](Groups& own) {
+      own.last = index;
+      if (index == kNone) return;
+      // Of groups that nobody waits for only the last ones are kept.
+      constexpr std::size_t kMostGroups = 256;
+      own.gates[group] = index;
+      if (own.gates.size() > kMostGroups) own.gates.erase(own.gates.begin());
+    });
   }
 };
 
@@ -102,11 +167,10 @@ void Recorder::on_launch_begin(const emulator::LaunchEvent& event) {
   threads_per_cluster_ = event.block[0] * event.block[1] * event.block[2] * std::max(1U, ctas);
   running_.clear();
   kept_.clear();
-  unfinished_.clear();
 }
 
 Recorder::Running* Recorder::running_of(const Agent& agent) {
-  if (!recording_) return nullptr;
+  if (!recording_ || !wanted(agent.cluster)) return nullptr;
   Running* running = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -115,7 +179,6 @@ Recorder::Running* Recorder::running_of(const Agent& agent) {
     if (added) {
       place = std::make_unique<Running>();
       place->record.index = agent.cluster;
-      place->program = current_.program;
       place->threads_left = threads_per_cluster_;
       const std::uint32_t threads = current_.block[0] * current_.block[1] * current_.block[2];
       place->warps_per_cta = (threads + 31) / 32;
@@ -153,23 +216,35 @@ void Recorder::step(Running& running, const Agent& agent, Site site, Step::Kind 
   WarpState& warp = warp_of(running, agent);
   Step step;
   step.kind = kind;
-  step.warp = agent.cta_rank * running.warps_per_cta + agent.warp;
+  step.warp = running.warp_index(agent);
   step.site = site.instruction;
   step.target = target;
   step.reads_only = reads_only;
   step.before = segment(running, warp, agent, site);
-  warp.polling = false;
-  running.record.steps.push_back(step);
-  if (running.record.steps.size() >= options_.steps_per_cluster) {
-    running.record.truncated = true;
-    running.full = true;
+  if (std::exchange(warp.polling, false)) {
+    // It did something else than to wait for what it had asked for: all of it was work.
+    step.before = joined(std::exchange(warp.before_poll, {}), step.before);
   }
+  running.record.steps.push_back(step);
+  bound(running);
+}
+
+void Recorder::bound(Running& running) {
+  const std::size_t size = running.record.steps.size() + running.record.gates.size() + running.record.operations.size();
+  recorded_ += size - running.counted;
+  running.counted = size;
+  if (size < options_.most_of_cluster && recorded_ < options_.most_of_all) return;
+  running.record.truncated = true;
+  running.full = true;
 }
 
 void Recorder::on_access(const emulator::AccessEvent& event) {
   Running* running = running_of(event.agent);
   if (running == nullptr) return;
-  Segment& open = warp_of(*running, event.agent).open;
+  WarpState& warp = warp_of(*running, event.agent);
+  const std::uint64_t rest = rest_of_block(*running, event.site);
+  warp.begun = event.agent.begun - std::min(event.agent.begun, rest == 0 ? 0 : rest - 1);
+  Segment& open = warp.open;
   if (open.first_site == kNone) open.first_site = event.site.instruction;
   const std::uint64_t bytes = std::uint64_t{event.bytes} * static_cast<unsigned>(std::popcount(event.agent.lanes));
   const bool loads = event.kind != AccessKind::write;
@@ -205,8 +280,8 @@ void Recorder::on_barrier(const emulator::BarrierEvent& event) {
       warp.blocked_site = event.site.instruction;
       return;
     case BarrierAction::wait_end: {
-      const std::uint32_t gate =
-          warp.blocked_gate != kNone ? warp.blocked_gate : gate_of(event.generation - std::min<std::uint64_t>(event.generation, 1));
+      // The round before the one that is pending now.
+      const std::uint32_t gate = gate_of(event.generation - std::min<std::uint64_t>(event.generation, 1));
       warp.blocked_gate = kNone;
       step(*running, event.agent, event.site, Step::Kind::wait, gate);
       return;
@@ -242,28 +317,45 @@ void Recorder::on_mbarrier(const emulator::MbarrierEvent& event) {
           running->record.operations[operation->second].gates.push_back(index);
           return;
         }
+        // cp.async.mbarrier.arrive: once the copies of its threads are there, of which the last ones stand for all.
+        std::vector<std::uint32_t> last;
+        running->for_each_owner(event.agent, Completion::cp_async_group, [&](const Running::Groups& own) {
+          if (own.last_operation != kNone && std::find(last.begin(), last.end(), own.last_operation) == last.end())
+            last.push_back(own.last_operation);
+        });
+        if (!last.empty()) {
+          gate.parts += static_cast<std::uint32_t>(last.size() - 1);
+          for (const std::uint32_t one : last) running->record.operations[one].gates.push_back(index);
+          return;
+        }
       }
       step(*running, event.agent, event.site, Step::Kind::arrive, index);
       return;
     }
     case MbarrierAction::wait_failure: {
-      if (warp.polling && warp.polled_address == event.address) {
-        segment(*running, warp, event.agent, event.site);
-        return;
-      }
-      warp.before_poll = segment(*running, warp, event.agent, event.site);
+      const Segment before = segment(*running, warp, event.agent, event.site);
+      if (warp.polling && warp.polled_address == event.address) return;
+      warp.before_poll = warp.polling ? joined(warp.before_poll, before) : before;
       warp.polling = true;
       warp.polled_address = event.address;
       warp.poll_site = event.site.instruction;
       warp.poll_gate = running->mbarrier_gate(event.address, event.phase);
+      bound(*running);
       return;
     }
     case MbarrierAction::wait_success: {
-      const bool polled = warp.polling && warp.polled_address == event.address;
-      const std::uint32_t gate =
-          event.phase == 0 ? kNone : running->mbarrier_gate(event.address, event.phase - 1);
+      const std::uint32_t gate = event.phase == 0 ? kNone : running->mbarrier_gate(event.address, event.phase - 1);
+      if (warp.polling && warp.polled_address == event.address) {
+        segment(*running, warp, event.agent, event.site);
+        // What it did before it asked is put back where a step's work is.
+        warp.polling = false;
+        warp.open = std::exchange(warp.before_poll, {});
+        const std::uint64_t instructions = warp.open.instructions;
+        step(*running, event.agent, event.site, Step::Kind::wait, gate);
+        running->record.steps.back().before.instructions = instructions;
+        return;
+      }
       step(*running, event.agent, event.site, Step::Kind::wait, gate);
-      if (polled) running->record.steps.back().before = std::exchange(warp.before_poll, {});
       return;
     }
   }
@@ -296,47 +388,53 @@ void Recorder::on_async_issue(const emulator::AsyncIssueEvent& event) {
   running->operations[event.id] = index;
   const bool grouped = event.completion == Completion::bulk_group || event.completion == Completion::cp_async_group ||
                        event.completion == Completion::wgmma_group;
-  if (grouped) running->groups_of(event.agent, event.completion).open.push_back(index);
+  if (grouped) {
+    running->for_each_owner(event.agent, event.completion, [&](Running::Groups& own) {
+      own.open.push_back(index);
+      own.last_operation = index;
+    });
+  }
   step(*running, event.agent, event.site, Step::Kind::issue, index);
 }
 
 void Recorder::on_group_commit(const Agent& agent, Site, Completion kind, std::uint64_t group) {
   Running* running = running_of(agent);
   if (running == nullptr) return;
-  Running::Groups& groups = running->groups_of(agent, kind);
-  const auto index = static_cast<std::uint32_t>(running->record.gates.size());
-  Gate gate;
-  gate.kind = Gate::Kind::group;
-  gate.cta = agent.cta_rank;
-  gate.phase = group;
-  gate.completion = kind;
-  gate.previous = groups.last;
-  gate.parts = static_cast<std::uint32_t>(groups.open.size());
-  running->record.gates.push_back(gate);
-  for (const std::uint32_t operation : groups.open) running->record.operations[operation].gates.push_back(index);
-  groups.open.clear();
-  groups.gates[group] = index;
-  groups.last = index;
+  running->close_group(agent, kind, group);
+  bound(*running);
 }
 
 void Recorder::on_group_wait(const emulator::GroupWaitEvent& event) {
   Running* running = running_of(event.agent);
   if (running == nullptr || event.none) return;
-  Running::Groups& groups = running->groups_of(event.agent, event.kind);
-  const auto found = groups.gates.upper_bound(event.group);
-  const std::uint32_t gate = found == groups.gates.begin() ? kNone : std::prev(found)->second;
+  bool has_open = false;
+  running->for_each_owner(event.agent, event.kind, [&](const Running::Groups& own) {
+    has_open |= !own.open.empty() && (own.gates.empty() || event.group > own.gates.rbegin()->first);
+  });
+  // cp.async.wait_all waits for what is not committed, too.
+  if (has_open) running->close_group(event.agent, event.kind, event.group);
+  std::uint32_t gate = kNone;
+  running->for_each_owner(event.agent, event.kind, [&](Running::Groups& own) {
+    const auto after = own.gates.upper_bound(event.group);
+    if (after == own.gates.begin()) return;
+    const auto found = std::prev(after);
+    if (gate == kNone || found->second > gate) gate = found->second;
+    if (!event.reads_only) own.gates.erase(own.gates.begin(), found);
+  });
   step(*running, event.agent, event.site, Step::Kind::wait, gate, event.reads_only);
 }
 
 void Recorder::on_exit(const Agent& agent, Site site) {
-  if (Running* running = running_of(agent)) step(*running, agent, site, Step::Kind::exit, kNone);
-  if (!recording_) return;
+  if (!recording_ || !wanted(agent.cluster)) return;
+  if (Running* running = running_of(agent)) {
+    step(*running, agent, site, Step::Kind::exit, kNone);
+    warp_of(*running, agent).ended = true;
+  }
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Running>& running = running_[agent.cluster];
-  if (running == nullptr) return;
+  const auto found = running_.find(agent.cluster);
+  if (found == running_.end()) return;
   const auto lanes = static_cast<std::uint32_t>(std::popcount(agent.lanes));
-  running->threads_left -= std::min(running->threads_left, lanes);
-  if (running->threads_left == 0 && !wanted(agent.cluster)) running.reset();
+  found->second->threads_left -= std::min(found->second->threads_left, lanes);
 }
 
 bool Recorder::wanted(std::uint32_t cluster) const {
@@ -344,22 +442,26 @@ bool Recorder::wanted(std::uint32_t cluster) const {
 }
 
 void Recorder::close(Running& running) {
-  const bool finished = running.threads_left == 0;
-  running.record.finished = finished;
-  if (finished) return;
+  running.record.finished = running.threads_left == 0;
+  // Where the record stops before the launch does, what the warps did then is not known.
+  if (running.record.finished || running.record.truncated) return;
   for (std::size_t warp = 0; warp < running.warps.size(); ++warp) {
     WarpState& state = running.warps[warp];
     Step step;
-    step.kind = Step::Kind::wait;
     step.warp = static_cast<std::uint32_t>(warp);
-    step.stays = true;
-    if (state.polling) {
-      step.site = state.poll_site;
-      step.target = state.poll_gate;
+    if (state.polling || state.blocked_gate != kNone) {
+      step.kind = Step::Kind::wait;
+      step.stays = true;
+      step.site = state.polling ? state.poll_site : state.blocked_site;
+      step.target = state.polling ? state.poll_gate : state.blocked_gate;
       step.before = state.before_poll;
-    } else if (state.blocked_gate != kNone) {
-      step.site = state.blocked_site;
-      step.target = state.blocked_gate;
+    } else if (state.open.first_site != kNone && !state.ended) {
+      // As far as its last memory instruction.
+      step.kind = Step::Kind::exit;
+      step.site = state.open.first_site;
+      step.before = state.open;
+      step.before.last_site = state.open.first_site;
+      step.before.instructions = std::max<std::uint64_t>(1, state.begun - std::min(state.begun, state.done));
     } else {
       continue;
     }
@@ -371,16 +473,19 @@ void Recorder::on_launch_end(const emulator::LaunchEvent& event) {
   const std::lock_guard lock(mutex_);
   if (!recording_) return;
   for (auto& [cluster, running] : running_) {
-    if (running == nullptr) continue;
     close(*running);
-    if (wanted(cluster)) {
-      kept_.push_back(std::move(running->record));
-    } else if (!running->record.finished) {
-      unfinished_.push_back(std::move(running->record));
-    }
+    kept_.push_back(std::move(running->record));
   }
   running_.clear();
   current_ = event;
+}
+
+void Recorder::clear() {
+  const std::lock_guard lock(mutex_);
+  launches_.clear();
+  number_ = left_out_ = 0;
+  recorded_ = 0;
+  missed_fault_.reset();
 }
 
 void Recorder::add(const emulator::LaunchReport& report) {
@@ -401,26 +506,21 @@ void Recorder::add(const emulator::LaunchReport& report) {
   launch.issue_cycles = average_issue_cycles(report);
   launch.fault = report.fault;
   launch.clusters = std::move(kept_);
-  if (report.fault && !unfinished_.empty()) {
-    const auto index_of = [&](const std::uint32_t (&cta)[3]) {
-      std::uint64_t index = 0;
-      for (int d = 2; d >= 0; --d) {
-        const std::uint32_t size = std::max(1U, launch.cluster[d]);
-        index = index * (launch.grid[d] / size) + cta[d] / size;
-      }
-      return index;
-    };
-    const std::uint64_t faulted = index_of(report.fault->cta);
-    const auto found = std::find_if(unfinished_.begin(), unfinished_.end(),
-                                    [&](const ClusterRecord& one) { return one.index == faulted; });
-    if (found != unfinished_.end()) launch.clusters.push_back(std::move(*found));
+  if (report.fault) {
+    std::uint64_t faulted = 0;
+    for (int d = 2; d >= 0; --d) {
+      const std::uint32_t size = std::max(1U, launch.cluster[d]);
+      faulted = faulted * (launch.grid[d] / size) + report.fault->cta[d] / size;
+    }
+    launch.faulted_cluster = static_cast<std::uint32_t>(faulted);
+    if (!wanted(*launch.faulted_cluster)) missed_fault_ = launch.faulted_cluster;
   }
   std::sort(launch.clusters.begin(), launch.clusters.end(),
             [](const ClusterRecord& a, const ClusterRecord& b) { return a.index < b.index; });
   const auto place = [&](std::uint32_t site) {
     if (site == kNone || device_ == nullptr) return;
     const auto [found, added] = launch.places.try_emplace(site);
-    if (added) found->second = device_->describe({current_.program, site});
+    if (added) found->second = shortened(device_->describe({current_.program, site}));
   };
   for (const ClusterRecord& cluster : launch.clusters) {
     for (const Step& step : cluster.steps) {
@@ -430,7 +530,6 @@ void Recorder::add(const emulator::LaunchReport& report) {
     }
   }
   kept_.clear();
-  unfinished_.clear();
   launches_.push_back(std::move(launch));
 }
 

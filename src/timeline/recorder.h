@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -11,10 +13,12 @@
 namespace ptxbench::timeline {
 
 struct RecorderOptions {
-  /// Clusters to keep of each launch, by their linear index in the grid. One in which a launch faulted is kept as well.
+  /// Clusters to record of each launch, by their linear index in the grid.
   std::vector<std::uint32_t> clusters{0};
-  std::size_t steps_per_cluster = 200'000;  ///< what follows is left out, and the record says so
-  std::size_t launches = 64;                ///< the first ones of a run
+  /// Steps, operations and gates of a cluster, and of all that is recorded together; what follows is left out, and the
+  /// record says so.
+  std::size_t most_of_cluster = 300'000, most_of_all = 1'500'000;
+  std::size_t launches = 64;  ///< the first ones of a run
 };
 
 /// Records launches for a timeline. Give it to a device as its observer, then attach() that device, and add() the
@@ -26,6 +30,11 @@ class Recorder final : public emulator::Observer {
   void attach(const emulator::Device& device) { device_ = &device; }
   void add(const emulator::LaunchReport& report);
   std::vector<LaunchRecord> take();
+  /// Forgets everything: the run begins again.
+  void clear();
+  /// The cluster in which a launch faulted, if that was not among those recorded: a run that records it as well shows
+  /// more.
+  std::optional<std::uint32_t> missed_fault() const { return missed_fault_; }
   /// Launches beyond RecorderOptions::launches.
   std::uint64_t launches_left_out() const { return left_out_; }
 
@@ -53,7 +62,8 @@ class Recorder final : public emulator::Observer {
   Segment segment(Running& running, WarpState& warp, const emulator::Agent& agent, emulator::Site site);
   void step(Running& running, const emulator::Agent& agent, emulator::Site site, Step::Kind kind, std::uint32_t target,
             bool reads_only = false);
-  /// What the warps were waiting for when the cluster ended.
+  void bound(Running& running);
+  /// What the warps were doing when the launch ended.
   static void close(Running& running);
 
   RecorderOptions options_;
@@ -65,7 +75,9 @@ class Recorder final : public emulator::Observer {
   std::uint32_t threads_per_cluster_ = 0;
   std::mutex mutex_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Running>> running_;
-  std::vector<ClusterRecord> kept_, unfinished_;
+  std::vector<ClusterRecord> kept_;
+  std::atomic<std::size_t> recorded_{0};  ///< of most_of_all
+  std::optional<std::uint32_t> missed_fault_;
 };
 
 /// A device whose launches are recorded.

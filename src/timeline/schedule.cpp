@@ -18,7 +18,10 @@ constexpr std::uint32_t kWarpsPerProduct = 4;
 class Simulation {
  public:
   Simulation(const LaunchRecord& launch, const ClusterRecord& cluster, const CostModel& model)
-      : cluster_(cluster), model_(model), warps_per_cta_(std::max(1U, launch.warps_per_cta)), issue_cycles_(launch.issue_cycles * model.issue_slot) {
+      : cluster_(cluster),
+        model_(model),
+        warps_per_cta_(std::max(1U, launch.warps_per_cta)),
+        issue_cycles_(launch.issue_cycles * model.issue_slot) {
     const std::uint32_t ctas = std::max(1U, launch.ctas_per_cluster);
     result_.record = &cluster;
     result_.warps = ctas * warps_per_cta_;
@@ -129,7 +132,8 @@ class Simulation {
       if (writes(cta)) sms_[cta].copies_free = start + cycles;
     }
     reads_done = start + cycles;
-    span.end = start + cycles + model_.tma_latency;
+    // Its own way takes the latency and its bytes at full rate; where others are ahead of it, the queue takes longer.
+    span.end = std::max(reads_done, now + model_.tma_latency + static_cast<double>(operation.bytes) / model_.tma_alone);
     result_.copy_bytes += static_cast<double>(operation.bytes);
     complete(operation, step.target, span.end, operation.store ? reads_done : span.end);
   }
@@ -150,7 +154,8 @@ class Simulation {
     gate.reads_done = std::max(gate.reads_done, reads_done);
     if (gate.left != 0) --gate.left;
     if (gate.left != 0) return;
-    for (const std::uint32_t warp : std::exchange(gate.waiting, {})) ready_.emplace(std::max(gate.done, warps_[warp].now), warp);
+    for (const std::uint32_t warp : std::exchange(gate.waiting, {}))
+      ready_.emplace(std::max(gate.done, warps_[warp].now), warp);
   }
 
   void go_on(std::uint32_t index) {
@@ -242,7 +247,7 @@ class Simulation {
           {Span::Kind::wait, warp.waits_since, -1, step.site, kNone, step.target, &step, true});
     }
     for (auto& spans : result_.of_warp) {
-      if (!spans.empty() && spans.back().for_ever) spans.back().end = result_.cycles;
+      if (!spans.empty() && spans.back().unended) spans.back().end = result_.cycles;
     }
     // A phase of an mbarrier lasts from the end of the one before.
     result_.of_gate.resize(gates_.size(), Span{Span::Kind::phase, 0, -1, kNone, kNone, kNone, nullptr});

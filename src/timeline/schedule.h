@@ -10,7 +10,8 @@
 /// waits for what is the kernel's own, how long things take is the model's. docs/timeline.md says what it leaves out.
 namespace ptxbench::timeline {
 
-/// In cycles of an SM, from probes on an H200 (docs/hardware-notes.md, "Costs for timelines").
+/// In cycles of an SM, from probes on an H200 (docs/hardware-notes.md, "Costs for timelines"), but for `instruction`,
+/// which was chosen, and the rate of products, which is NVIDIA's.
 struct CostModel {
   double instruction = 2.5;            ///< of one warp, from one PTX instruction to the next
   double issue_slot = 1;               ///< of one of the SM's four schedulers: factor of LaunchRecord::issue_cycles
@@ -18,12 +19,13 @@ struct CostModel {
   double global_bytes_per_cycle = 42;  ///< of one SM while all of them load
   double shared_latency = 29;
   double shared_bytes_per_cycle = 128;
-  double tma_latency = 380;          ///< from the issue to the completion of a small tensor copy, from L2
-  double tma_bytes_per_cycle = 35;   ///< into one SM while all of them copy
-  double wgmma_latency = 50;         ///< until a result is there, beside the time of the products
-  double macs_per_cycle = 2048;      ///< 16-bit products of an SM; others by their size
-  double wake = 55;                  ///< from the opening of a gate to the next instruction of who waits for it
-  double remote = 450;               ///< an arrival at another CTA of the cluster
+  double tma_latency = 380;         ///< from the issue to the completion of a small tensor copy, from L2
+  double tma_alone = 106;           ///< bytes per cycle into one SM that no other SM competes with
+  double tma_bytes_per_cycle = 35;  ///< into one SM while all of them copy
+  double wgmma_latency = 50;        ///< until a result is there, beside the time of the products
+  double macs_per_cycle = 2048;     ///< 16-bit products of an SM; others by their size
+  double wake = 55;                 ///< from the opening of a gate to the next instruction of who waits for it
+  double remote = 450;              ///< an arrival at another CTA of the cluster
 };
 
 /// What happened on a track from `begin` to `end`, in cycles since the cluster's start.
@@ -35,7 +37,7 @@ struct Span {
   std::uint32_t last_site = kNone;  ///< run: the last instruction
   std::uint32_t target = kNone;     ///< wait and phase: gate; copy and product: operation
   const Step* step = nullptr;       ///< run and wait
-  bool for_ever = false;            ///< wait: nothing that was recorded ends it
+  bool unended = false;             ///< wait and phase: nothing that was recorded ends it
 };
 
 /// An arrow: the end of one span let another one end.
@@ -51,9 +53,9 @@ struct Release {
 struct ClusterSchedule {
   const ClusterRecord* record = nullptr;
   std::uint32_t warps = 0;
-  std::vector<std::vector<Span>> of_warp;       ///< by warp of the cluster, without overlaps
-  std::vector<Span> of_operation;               ///< by operation; those not issued have end < begin
-  std::vector<Span> of_gate;                    ///< mbarrier phases: from the phase before to the opening
+  std::vector<std::vector<Span>> of_warp;  ///< by warp of the cluster, without overlaps
+  std::vector<Span> of_operation;          ///< by operation; those not issued have end < begin
+  std::vector<Span> of_gate;               ///< mbarrier phases: from the phase before to the opening
   std::vector<Release> releases;
   double cycles = 0;
   double product_cycles = 0;  ///< tensor cores at work, sum over CTAs

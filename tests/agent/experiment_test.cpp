@@ -125,6 +125,27 @@ class Experiment : public ::testing::Test {
   StandInJudge* judge_ = nullptr;
 };
 
+TEST_F(Experiment, AsksForATimelineOfEachJudgedTurn) {
+  ASSERT_TRUE(run());
+  EXPECT_TRUE(judge_->timelines.empty());
+  config_.timelines = true;
+  options_.folder = folder_->path() / "again";
+  use(std::make_unique<StandInModel>(), std::make_unique<StandInJudge>());
+  ASSERT_TRUE(run());
+  std::size_t judged = 0;
+  for (int i = 0; i < 12; ++i) {
+    const auto one = trajectory(i);
+    ASSERT_TRUE(one) << one.error().message;
+    for (const Turn& turn : one->turns) {
+      if (!turn.source) continue;
+      ++judged;
+      const auto file = fmt::format("timelines/exp_{:03}_turn_{}.json.gz", i, turn.number);
+      EXPECT_TRUE(judge_->timelines.contains(options_.folder / "trajectories" / file)) << file;
+    }
+  }
+  EXPECT_EQ(judge_->timelines.size(), judged);
+}
+
 TEST_F(Experiment, RunsTheWholeMatrix) {
   config_.models = {"m", "n"};
   config_.problems = {{"gemm_n8_k16", {}, {}}, {"gemm_n8_k32", {}, {}}};
@@ -557,6 +578,15 @@ TEST(ExperimentConfig, ReadsEveryKey) {
   EXPECT_EQ(plan_of(*config).size(), 16u);
 }
 
+TEST(ExperimentConfig, TimelinesAreOffUnlessAskedFor) {
+  const std::string text = "name = \"x\"\nproblems = [\"p\"]\n[models.a]\nprovider = \"replay\"\nanswers = \"y\"\n";
+  EXPECT_FALSE(parse(text)->timelines);
+  const auto asked = parse(text + "[evaluation]\ntimelines = true\n");
+  ASSERT_TRUE(asked) << asked.error().message;
+  EXPECT_TRUE(asked->timelines);
+  EXPECT_FALSE(asked->evaluation.contains("timelines"));
+}
+
 TEST(ExperimentConfig, ErrorsNameLineKeyAndRemedy) {
   const std::string start = "name = \"x\"\nproblems = [\"p\"]\n";
   const std::string model = "[models.a]\nprovider = \"replay\"\nanswers = \"y\"\n";
@@ -579,6 +609,9 @@ TEST(ExperimentConfig, ErrorsNameLineKeyAndRemedy) {
       {start + model + "[evaluation]\nseed = \"x\"\n", "evaluation.seed"},
       {start + model + "[evaluation]\ntoleranc = \"x\"\n", "did you mean"},
       {start + model + "[evaluation]\nbackend = \"tpu\"\n", "auto, emulator or gpu"},
+      {start + model + "[evaluation]\ntimelines = 1\n", "'evaluation.timelines' must be true or false"},
+      {start + model + "[evaluation]\ntimelines = true\nservice = \"http://x\"\n",
+       "'evaluation.timelines' needs the emulator"},
       {"name = \"x\"\n[[problems]]\ndefinition = \"p\"\naxes = { M = -1 }\n" + model,
        "e.toml:4: 'problems.axes' must hold"},
       {"name = \"x\"\n[[problems]]\naxes = { M = 1 }\n" + model, "'problems.definition' is missing"},

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "agent/judge.h"
@@ -82,8 +83,12 @@ class StandInJudge : public Judge {
       : one_in_(one_in), time_(time), log_(size, 'y') {}
 
   Result<Judgement> judge(std::string_view source, const std::vector<problem::Problem>& workloads,
-                          const JudgeOptions&) override {
+                          const JudgeOptions& options) override {
     ++judged;
+    if (!options.timeline.empty()) {
+      const std::lock_guard lock(mutex_);
+      timelines.insert(options.timeline);
+    }
     if (time_.count() != 0) std::this_thread::sleep_for(time_);
     const std::string digest = base::sha256_hex(source);
     const bool passed = std::stoul(digest.substr(0, 6), nullptr, 16) % one_in_ == 0;
@@ -101,8 +106,10 @@ class StandInJudge : public Judge {
   }
   base::Json describe() const override { return {{"where", "stand-in"}}; }
   std::atomic<int> judged{0};
+  std::set<std::filesystem::path> timelines;  ///< that were asked for
 
  private:
+  std::mutex mutex_;
   unsigned one_in_;
   std::chrono::microseconds time_;
   std::string log_;

@@ -49,6 +49,16 @@ Checked check(const std::string& candidate, int rows, const std::vector<std::str
   return {result->exit_code, report ? std::move(*report) : base::Json::object(), result->stderr_text};
 }
 
+TEST(CheckCommand, WritesATimeline) {
+  auto folder = base::TempDir::create();
+  const std::string out = (folder->path() / "out.json").string();
+  const Checked result = check("numeric_faults.cu", 64, {"--fresh", "--policies", "lazy", "--timeline", out});
+  EXPECT_NE(result.errors.find("cycles by the model"), std::string::npos) << result.errors;
+  const auto text = base::read_file(out);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_NE(text->find("\"traceEvents\""), std::string::npos);
+}
+
 struct NumericFault {
   int mode;  ///< of candidates/numeric_faults.cu
   const char* rule;

@@ -46,6 +46,51 @@ TEST(EvalCommand, NotPassedIsOneAndJsonIsOneObject) {
   EXPECT_EQ(json->at("definition"), "gemm_small");
 }
 
+TEST(EvalCommand, WritesATimelineBesideTheVerdict) {
+  auto folder = base::TempDir::create();
+  const auto file = folder->path() / "deep" / "out.json";
+  const auto result = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7",
+                            "--timeline", file.string()});
+  EXPECT_EQ(result.exit_code, 0) << result.stderr_text;
+  EXPECT_NE(result.stdout_text.find("verdict: passed"), std::string::npos) << result.stdout_text;
+  EXPECT_NE(result.stderr_text.find("cycles by the model"), std::string::npos) << result.stderr_text;
+  const auto text = base::read_file(file);
+  ASSERT_TRUE(text) << text.error().message;
+  const auto trace = base::parse_json(*text, "trace");
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->at("otherData").at("schema"), "ptxbench.timeline/1");
+  EXPECT_EQ(trace->at("otherData").at("subject"), kCandidates + "device_faults.cu");
+  EXPECT_EQ(trace->at("otherData").at("clusters").at(0).at("complete"), true);
+
+  const auto compressed = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7",
+                                "--timeline", file.string() + ".gz", "--timeline-cluster", "99"});
+  EXPECT_EQ(compressed.exit_code, 0) << compressed.stderr_text;
+  EXPECT_NE(compressed.stderr_text.find("has none of the clusters asked for"), std::string::npos);
+  const auto packed = base::read_file(file.string() + ".gz");
+  ASSERT_TRUE(packed) << packed.error().message;
+  EXPECT_EQ(packed->substr(0, 2), "\x1f\x8b");
+  EXPECT_LT(packed->size(), text->size());
+}
+
+TEST(EvalCommand, ATimelineOfWhatCannotBeShownSaysSo) {
+  auto folder = base::TempDir::create();
+  const std::string broken = (folder->path() / "broken.cu").string(), out = (folder->path() / "out.json").string();
+  std::ofstream(broken) << "this is no kernel\n";
+  const auto compiles_not = eval({broken, "-p", "gemm_small", "--data", kData, "--axis", "M=7", "--timeline", out});
+  EXPECT_EQ(compiles_not.exit_code, 1);
+  EXPECT_NE(compiles_not.stderr_text.find("no kernel was launched"), std::string::npos) << compiles_not.stderr_text;
+  EXPECT_FALSE(std::filesystem::exists(out));
+  const auto remote = eval(
+      {kCandidates + "device_faults.cu", "-p", "gemm_small", "--service", "http://127.0.0.1:1", "--timeline", out});
+  EXPECT_EQ(remote.exit_code, 2);
+  EXPECT_NE(remote.stderr_text.find("--timeline and --service"), std::string::npos) << remote.stderr_text;
+  const auto nowhere = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=7",
+                             "--timeline", "/proc/nowhere/out.json"});
+  EXPECT_NE(nowhere.exit_code, 0);
+  EXPECT_NE(nowhere.stderr_text.find("/proc/nowhere"), std::string::npos) << nowhere.stderr_text;
+  EXPECT_NE(nowhere.stdout_text.find("verdict: passed"), std::string::npos) << "the verdict stands";
+}
+
 TEST(EvalCommand, FeedbackIsWhatAModelWouldBeTold) {
   const auto terse = eval({kCandidates + "device_faults.cu", "-p", "gemm_small", "--data", kData, "--axis", "M=6",
                            "--feedback", "terse", "--feedback-tokens", "200"});

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "evaluator_fixture.h"
+#include "timeline/schedule.h"
 
 namespace ptxbench::evaluation {
 namespace {
@@ -34,6 +35,34 @@ TEST(HazardsOfAnEvaluation, FailAKernelWhoseNumbersAreRight) {
   EXPECT_NE(finding->place.access.find("TMA"), std::string::npos) << finding->place.access;
   EXPECT_NE(finding->other->access.find("wgmma"), std::string::npos) << finding->other->access;
   EXPECT_FALSE(finding->policies.empty());
+}
+
+TEST(CpuSeconds, CountWhatWorkedForAnEvaluation) {
+  // Most of the time goes to the emulator's threads: two of them, which work side by side where there are two cores.
+  EvaluateOptions options = quick_options();
+  options.threads = 2;
+  evaluate(example_source("gemm_simt.cu"), small_problem(512), options);  // compiles
+  const Evaluation alone = evaluate(example_source("gemm_simt.cu"), small_problem(512), options);
+  EXPECT_EQ(alone.verdict, Status::passed) << dump(alone);
+  EXPECT_GT(alone.timings.kernels, 0.05);
+  EXPECT_GT(alone.timings.cpu, 0.8 * alone.timings.kernels) << dump(alone);
+  options.hazards = Hazards::always;
+  EXPECT_GT(evaluate(example_source("gemm_simt.cu"), small_problem(512), options).timings.cpu, alone.timings.cpu);
+}
+
+TEST(Timeline, OfACandidate) {
+  const auto recorded = evaluator().record(example_source("gemm_tma_wgmma.cu"), small_problem(64), quick_options());
+  ASSERT_TRUE(recorded) << recorded.error().message;
+  ASSERT_EQ(recorded->launches.size(), 1U);
+  ASSERT_EQ(recorded->launches[0].clusters.size(), 1U);
+  const timeline::ClusterRecord& cluster = recorded->launches[0].clusters[0];
+  EXPECT_TRUE(cluster.finished);
+  const timeline::ClusterSchedule timed = timeline::schedule(recorded->launches[0], cluster);
+  EXPECT_GT(timed.product_cycles, 0);
+  EXPECT_GT(timed.copy_bytes, 0);
+  EXPECT_GT(timed.releases.size(), 0U);
+  // The device is free again.
+  EXPECT_EQ(evaluate(example_source("gemm_tma_wgmma.cu"), small_problem(64)).verdict, Status::passed);
 }
 
 TEST(HazardsOfAnEvaluation, AreLookedForOnlyWhereAsked) {

@@ -45,7 +45,7 @@ __device__ __forceinline__ void expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// --- instructions: chains that depend on each other, and eight that do not
+// --- instructions: one chain, whose instructions depend on each other, and four
 
 __global__ void instructions(double* out, float x) {
   float a = x, b = x + 1, c = x + 2, d = x + 3;
@@ -145,7 +145,7 @@ __global__ void tma(double* out, const __grid_constant__ CUtensorMap map, int ro
   out[blockIdx.x] = double(t1 - t0) / (copies - 1);
 }
 
-// --- wgmma m64n256k16: time of `count` of them in one group
+// --- wgmma m64n32k16: time of `count` of them in one group
 
 __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
   return uint64_t((address & 0x3ffff) >> 4) | uint64_t(1) << 16 | uint64_t(64) << 32 | uint64_t(1) << 62;

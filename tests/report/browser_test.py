@@ -6,6 +6,7 @@ Usage: tests/report/browser_test.py --build build [NAME...]     exit code 77: no
 Published results ($PTXBENCH_PUBLISHED_DATA, else ../shared/data) are used where they are there, made-up ones of the same
 size elsewhere."""
 import argparse
+import gzip
 import json
 import os
 import pathlib
@@ -56,6 +57,11 @@ class Page(unittest.TestCase):
         for name, options in {"cuda": ["runs=4", "trajectories=6", "seed=3"], "triton": ["runs=4", "trajectories=6", "seed=4", "language=triton", "strength=1.5"]}.items():
             make(program("report_synthetic"), "experiment", run / name, *options)
         cls.runs = run
+        # A timeline for each turn of one run; that they are timelines is no matter here.
+        for trajectory in sorted((run / "cuda").glob("**/trajectories/*.jsonl")):
+            (trajectory.parent / "timelines").mkdir(exist_ok=True)
+            for turn in range(1, 9):
+                (trajectory.parent / "timelines" / f"{trajectory.stem}_turn_{turn}.json.gz").write_bytes(gzip.compress(b'{"traceEvents":[]}'))
         cls.own = at / "own.html"
         make(program("ptxbench"), "report", run, "--html", cls.own, "--title", "Two languages", "--pool", "both=cuda,triton", "--pool", "only CUDA=cuda")
         make(program("report_synthetic"), "experiment", at / "hostile", "hostile=1", "runs=3", "trajectories=3")
@@ -220,6 +226,11 @@ class Page(unittest.TestCase):
         self.assertGreater(self.browser.run("document.querySelectorAll('.source .line.marked').length"), 0)
         self.assertIn("Evaluation of turn", self.text(".feedback"))
         self.shot("6-trajectory")
+        # The timeline comes out as it went in.
+        self.browser.run("window.saved = []; const make = URL.createObjectURL; URL.createObjectURL = blob => { window.saved.push(blob); return make(blob); };"
+                         "HTMLAnchorElement.prototype.click = function() { window.saved.push(this.download); }; document.querySelector('.timeline button').click()")
+        self.assertRegex(self.browser.run("window.saved[1]"), r"_turn_\d+\.json\.gz$")
+        self.assertEqual(self.browser.run("window.saved[0].stream().pipeThrough(new DecompressionStream('gzip')).getReader().read().then(r => new TextDecoder().decode(r.value))"), '{"traceEvents":[]}')
         self.browser.run("document.querySelector('.finding .link').click()")
         self.assertTrue(self.browser.run("document.activeElement.id.startsWith('line-')"))
         later = self.browser.run("[...document.querySelectorAll('#view [role=tab]')].findLastIndex(t => !t.textContent.includes('Extraction'))")

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "agent/trajectory.h"
 #include "base/files.h"
 #include "base/gzip.h"
 #include "base/text.h"
@@ -95,6 +96,24 @@ TEST(Page, DataHaveAColumnPerMember) {
   EXPECT_TRUE(data["turns"]["number"].is_null() || data["turns"]["number"].size() == table.turn_count());
   EXPECT_EQ(gunzip(base::gzip(data.dump())), data.dump());
   EXPECT_EQ(base64("any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw==");
+}
+
+TEST(Page, ATimelineIsPassedOn) {
+  auto folder = base::TempDir::create();
+  write_experiment_shape(folder->path() / "run", {});
+  const Table table = load(folder->path() / "run");
+  const auto& file = table.trajectories[0].file;
+  // Turns of records count from 1.
+  ASSERT_TRUE(base::write_file_atomic(agent::timeline_path(file, 2), "any carnal pleas"));
+  const auto texts = trajectory_texts(table.trajectories[0]);
+  ASSERT_TRUE(texts) << texts.error().message;
+  EXPECT_TRUE((*texts)["turns"][0]["timeline"].is_null());
+  EXPECT_EQ((*texts)["turns"][1]["timeline"]["file"], "YW55IGNhcm5hbCBwbGVhcw==");
+  ASSERT_TRUE(base::write_file_atomic(agent::timeline_path(file, 2), std::string(3 << 20, 'x')));
+  EXPECT_EQ((*trajectory_texts(table.trajectories[0]))["turns"][1]["timeline"]["path"],
+            agent::timeline_path(file, 2).string());
+  // A folder of timelines is no run.
+  EXPECT_EQ(load(folder->path()).runs.size(), table.runs.size());
 }
 
 TEST(Page, TextsOfATrajectory) {

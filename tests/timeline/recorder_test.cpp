@@ -20,7 +20,21 @@ struct Recorded {
   std::vector<LaunchRecord> launches;
   emulator::LaunchReport report;
   std::uint64_t left_out = 0;
+  std::optional<std::uint32_t> missed_fault;
 };
+
+/// Waits of a warp that took time, by the kind of what was waited for.
+std::vector<Span> waits_of(const LaunchRecord& launch, std::uint32_t warp, Gate::Kind kind) {
+  static std::vector<ClusterSchedule> kept;  // spans point into it
+  kept.push_back(schedule(launch, launch.clusters.at(0)));
+  std::vector<Span> waits;
+  for (const Span& span : kept.back().of_warp.at(warp)) {
+    if (span.kind == Span::Kind::wait && span.target != kNone && launch.clusters[0].gates[span.target].kind == kind) {
+      waits.push_back(span);
+    }
+  }
+  return waits;
+}
 
 struct How {
   CompletionPolicy policy = CompletionPolicy::eager;
@@ -67,6 +81,7 @@ Recorded record(const std::string& body, const How& how = {}) {
     result.report = std::move(*report);
   }
   result.left_out = (*recording)->recorder().launches_left_out();
+  result.missed_fault = (*recording)->recorder().missed_fault();
   result.launches = (*recording)->recorder().take();
   for (const LaunchRecord& launch : result.launches) {
     for (const ClusterRecord& cluster : launch.clusters) EXPECT_EQ(fault_of(launch, schedule(launch, cluster)), "");
@@ -178,20 +193,46 @@ TEST(Recorder, KeepsTheClustersAskedFor) {
   }
 }
 
-TEST(Recorder, KeepsTheClusterThatFaulted) {
+TEST(Recorder, NamesTheClusterThatFaultedUnseen) {
   // Block 5 stores far outside of the buffer.
   const std::string body =
       "  mov.u32 %r4, %ctaid.x;\n  setp.ne.u32 %q2, %r4, 5;\n  @%q2 bra DONE;\n  add.u64 %rd1, %rd0, 1000000;\n"
       "  st.global.u32 [%rd1], %r4;\nDONE:\n";
   How how;
   how.grid = 8;
+  const Recorded unseen = record(body, how);
+  ASSERT_TRUE(unseen.report.fault);
+  EXPECT_EQ(unseen.missed_fault, 5);
+  EXPECT_EQ(chrome_trace(unseen.launches).find("memory.out-of-bounds"), std::string::npos)
+      << "cluster 0 has no fault to show";
+  how.recorder.clusters = {0, 5};
   const Recorded result = record(body, how);
-  ASSERT_TRUE(result.report.fault);
+  EXPECT_FALSE(result.missed_fault);
   ASSERT_EQ(result.launches.size(), 1);
-  const auto& clusters = result.launches[0].clusters;
-  EXPECT_TRUE(std::any_of(clusters.begin(), clusters.end(), [](const ClusterRecord& one) { return one.index == 5; }));
+  ASSERT_EQ(result.launches[0].clusters.size(), 2);
+  EXPECT_EQ(result.launches[0].faulted_cluster, 5);
+  EXPECT_TRUE(result.launches[0].clusters[0].finished);
+  EXPECT_FALSE(result.launches[0].clusters[1].finished);
   const std::string trace = chrome_trace(result.launches);
+  const std::size_t mark = trace.find("memory.out-of-bounds");
+  ASSERT_NE(mark, std::string::npos);
+  EXPECT_EQ(trace.find("memory.out-of-bounds", mark + 1), std::string::npos) << "one mark, where it happened";
+}
+
+TEST(Recorder, AFaultElsewhereIsNoDeadlock) {
+  // Warp 1 stores out of bounds while warp 0 waits at a barrier that both have reached.
+  const Recorded result = record(
+      "  st.global.u32 [%rd0], %r1;\n  bar.sync 0;\n  setp.lt.u32 %q2, %r1, 32;\n  @%q2 bra DONE;\n"
+      "  add.u64 %rd1, %rd0, 1000000;\n  st.global.u32 [%rd1], %r1;\nDONE:\n  bar.sync 1;\n");
+  ASSERT_TRUE(result.report.fault);
+  const std::string trace = chrome_trace(result.launches);
+  EXPECT_EQ(trace.find("waits for ever"), std::string::npos);
   EXPECT_NE(trace.find("memory.out-of-bounds"), std::string::npos);
+  // What the warp executed up to its fault is there.
+  const LaunchRecord& launch = result.launches.at(0);
+  const ClusterSchedule timed = schedule(launch, launch.clusters.at(0));
+  EXPECT_FALSE(timed.of_warp[1].empty());
+  EXPECT_GT(timed.cycles, 0);
 }
 
 TEST(Recorder, ShowsWhoWaitsForEver) {
@@ -208,10 +249,11 @@ TEST(Recorder, ShowsWhoWaitsForEver) {
   const ClusterSchedule timed = schedule(launch, launch.clusters[0]);
   for (std::uint32_t warp = 0; warp < 2; ++warp) {
     ASSERT_FALSE(timed.of_warp[warp].empty());
-    EXPECT_TRUE(timed.of_warp[warp].back().for_ever) << "warp " << warp;
+    EXPECT_TRUE(timed.of_warp[warp].back().unended) << "warp " << warp;
   }
   // A barrier that one warp never reaches.
-  const Recorded barrier = record("  setp.lt.u32 %q2, %r1, 32;\n  @%q2 bra DONE;\n  bar.sync 1, 64;\nDONE:\n  bar.sync 2;\n");
+  const Recorded barrier =
+      record("  setp.lt.u32 %q2, %r1, 32;\n  @%q2 bra DONE;\n  bar.sync 1, 64;\nDONE:\n  bar.sync 2;\n");
   ASSERT_TRUE(barrier.report.fault);
   const std::string trace = chrome_trace(barrier.launches);
   EXPECT_NE(trace.find("waits for ever: barrier 1"), std::string::npos);
@@ -246,24 +288,116 @@ TEST(Recorder, BoundsWhatItKeeps) {
   How how;
   how.launches = 5;
   how.recorder.launches = 2;
-  how.recorder.steps_per_cluster = 4;
+  how.recorder.most_of_cluster = 4;
   const Recorded result = record(kCopy, how);
   EXPECT_EQ(result.launches.size(), 2);
   EXPECT_EQ(result.left_out, 3);
   const ClusterRecord& cluster = result.launches[0].clusters[0];
   EXPECT_TRUE(cluster.truncated);
-  EXPECT_LE(cluster.steps.size(), 4);
+  EXPECT_LE(cluster.steps.size() + cluster.gates.size() + cluster.operations.size(), 6);
   const std::string trace = chrome_trace(result.launches);
   EXPECT_NE(trace.find("(its beginning)"), std::string::npos);
 }
 
+/// Each thread copies 16 bytes of its own.
+const std::string kSmallCopies =
+    "  mul.wide.u32 %rd1, %r1, 16;\n  add.u64 %rd1, %rd1, %rd0;\n  shl.b32 %r2, %r1, 4;\n  mov.u32 %r3, tile;\n"
+    "  add.u32 %r2, %r2, %r3;\n";
+
+TEST(Recorder, GroupsOfCopiesThatOnlySomeLanesMake) {
+  // Lanes 16 to 31 copy, all commit and wait.
+  for (const bool all : {true, false}) {
+    const Recorded result = record(kSmallCopies + "  and.b32 %r4, %r1, 16;\n  setp.ne.u32 %q1, %r4, 0;\n" +
+                                   (all ? "" : "  @%q1 ") + "  cp.async.cg.shared.global [%r2], [%rd1], 16;\n" +
+                                   "  cp.async.commit_group;\n  cp.async.wait_group 0;\n");
+    ASSERT_FALSE(result.report.fault) << result.report.fault->message;
+    const auto waits = waits_of(result.launches.at(0), 0, Gate::Kind::group);
+    ASSERT_EQ(waits.size(), 1) << all;
+    EXPECT_GT(waits[0].end - waits[0].begin, CostModel().tma_latency / 2);
+  }
+}
+
+TEST(Recorder, WaitAllWaitsForWhatIsNotCommitted) {
+  for (const auto policy : {CompletionPolicy::eager, CompletionPolicy::lazy}) {
+    How how;
+    how.policy = policy;
+    const Recorded result =
+        record(kSmallCopies + "  cp.async.cg.shared.global [%r2], [%rd1], 16;\n  cp.async.wait_all;\n", how);
+    EXPECT_EQ(waits_of(result.launches.at(0), 0, Gate::Kind::group).size(), 1);
+  }
+}
+
+TEST(Recorder, AnArrivalAfterCopiesComesAfterThem) {
+  std::vector<double> ends;
+  for (const auto policy : {CompletionPolicy::eager, CompletionPolicy::lazy}) {
+    How how;
+    how.policy = policy;
+    const Recorded result = record(
+        "  @%q0 bra MET;\n  mbarrier.init.shared::cta.b64 [full], 64;\nMET:\n  bar.sync 0;\n" + kSmallCopies +
+            "  cp.async.cg.shared.global [%r2], [%rd1], 16;\n  cp.async.mbarrier.arrive.noinc.shared.b64 [full];\n"
+            "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT;\n",
+        how);
+    ASSERT_FALSE(result.report.fault) << result.report.fault->message;
+    const auto waits = waits_of(result.launches.at(0), 0, Gate::Kind::mbarrier);
+    ASSERT_EQ(waits.size(), 1);
+    EXPECT_GT(waits[0].end - waits[0].begin, CostModel().tma_latency / 2);
+    ends.push_back(waits[0].end);
+  }
+  EXPECT_NEAR(ends[0], ends[1], 30);
+}
+
+TEST(Recorder, AskingInPassingIsNoWaiting) {
+  // 4,000 instructions, with or without a question in between whose answer is not waited for.
+  std::string work;
+  for (int i = 0; i < 4000; ++i) work += "  add.u32 %r2, %r2, %r1;\n";
+  const std::string init = "  @%q0 bra MET;\n  mbarrier.init.shared::cta.b64 [full], 1;\nMET:\n  bar.sync 0;\n";
+  const Recorded plain = record(init + work + "  bar.sync 0;\n");
+  const Recorded asked =
+      record(init + work + "  mbarrier.test_wait.parity.shared::cta.b64 %q1, [full], 0;\n  bar.sync 0;\n");
+  const auto cycles = [](const Recorded& one) {
+    return schedule(one.launches.at(0), one.launches[0].clusters.at(0)).cycles;
+  };
+  EXPECT_GT(cycles(plain), 4000);
+  EXPECT_NEAR(cycles(asked), cycles(plain), 50);
+}
+
+TEST(Recorder, EmptyGroupsTakeNoMemory) {
+  const Recorded result = record(
+      "  mov.u32 %r2, 0;\nAGAIN:\n  cp.async.commit_group;\n  add.u32 %r2, %r2, 1;\n  setp.lt.u32 %q1, %r2, 20000;\n"
+      "  @%q1 bra AGAIN;\n");
+  EXPECT_EQ(result.launches.at(0).clusters.at(0).gates.size(), 0);
+}
+
+TEST(Recorder, WhatIsCutOffIsNotCalledWaiting) {
+  // Warps 0 and 1 meet 100 times; warp 0 then waits for a warp that does not come.
+  How how;
+  how.recorder.most_of_cluster = 60;
+  const Recorded result = record(
+      "  mov.u32 %r2, 0;\nAGAIN:\n  bar.sync 0;\n  add.u32 %r2, %r2, 1;\n  setp.lt.u32 %q1, %r2, 100;\n"
+      "  @%q1 bra AGAIN;\n  setp.ge.u32 %q2, %r1, 32;\n  @%q2 bra DONE;\n  bar.sync 3, 64;\nDONE:\n  bar.sync 4;\n",
+      how);
+  ASSERT_TRUE(result.report.fault);
+  EXPECT_TRUE(result.launches.at(0).clusters.at(0).truncated);
+  EXPECT_EQ(chrome_trace(result.launches).find("waits for ever"), std::string::npos);
+}
+
+TEST(Recorder, ForgetsARunThatBeginsAgain) {
+  Recorder recorder;
+  recorder.on_launch_begin({});
+  recorder.on_launch_end({});
+  recorder.add({});
+  recorder.clear();
+  EXPECT_TRUE(recorder.take().empty());
+}
+
 TEST(Recorder, AnMbarrierThatIsMadeAgainStartsAnew) {
-  const std::string body = kCopy +
-                           "  bar.sync 0;\n  @%q0 bra OVER;\n  mbarrier.inval.shared::cta.b64 [full];\n"
-                           "  mbarrier.init.shared::cta.b64 [full], 1;\n  fence.proxy.async.shared::cta;\nOVER:\n  bar.sync 0;\n"
-                           "  @%q0 bra WAIT2;\n  mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 2048;\n"
-                           "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd0], 2048, [full];\n"
-                           "WAIT2:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT2;\n";
+  const std::string body =
+      kCopy +
+      "  bar.sync 0;\n  @%q0 bra OVER;\n  mbarrier.inval.shared::cta.b64 [full];\n"
+      "  mbarrier.init.shared::cta.b64 [full], 1;\n  fence.proxy.async.shared::cta;\nOVER:\n  bar.sync 0;\n"
+      "  @%q0 bra WAIT2;\n  mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], 2048;\n"
+      "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd0], 2048, [full];\n"
+      "WAIT2:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT2;\n";
   const Recorded result = record(body);
   ASSERT_FALSE(result.report.fault) << result.report.fault->message;
   const ClusterRecord& cluster = result.launches[0].clusters[0];

@@ -20,8 +20,14 @@ double contribution_time(const ClusterSchedule& schedule, std::uint32_t gate) {
   const ClusterRecord& record = *schedule.record;
   for (std::uint32_t i = 0; i < record.operations.size(); ++i) {
     const auto& gates = record.operations[i].gates;
-    if (std::find(gates.begin(), gates.end(), gate) != gates.end())
-      last = std::max(last, schedule.of_operation[i].end);
+    if (std::find(gates.begin(), gates.end(), gate) != gates.end()) last = std::max(last, schedule.of_operation[i].end);
+  }
+  // A warp arrives at the end of what it executed before, which is the first span that ends with that step.
+  for (const Step& step : record.steps) {
+    if (step.kind != Step::Kind::arrive || step.target != gate) continue;
+    for (const Span& span : schedule.of_warp[step.warp]) {
+      if (span.step == &step) last = std::max(last, span.end);
+    }
   }
   return last;
 }
@@ -35,26 +41,24 @@ std::string fault_of(const LaunchRecord& launch, const ClusterSchedule& schedule
   for (std::uint32_t warp = 0; warp < schedule.of_warp.size(); ++warp) {
     double now = 0;
     for (const Span& span : schedule.of_warp[warp]) {
-      if (span.begin < now - kSlack) return fmt::format("warp {}: a span begins at {} before {}", warp, span.begin, now);
+      if (span.begin < now - kSlack)
+        return fmt::format("warp {}: a span begins at {} before {}", warp, span.begin, now);
       if (span.end < span.begin) return fmt::format("warp {}: a span ends at {} before it begins", warp, span.end);
       if (span.end > schedule.cycles + kSlack) return fmt::format("warp {}: a span ends after the cluster", warp);
       now = span.end;
-      if (span.kind != Span::Kind::wait || span.target == kNone || span.for_ever) continue;
+      if (span.unended && record.finished && !record.truncated)
+        return fmt::format("warp {} waits without end, but the cluster came to its end", warp);
+      if (span.kind != Span::Kind::wait || span.target == kNone || span.unended) continue;
       // A wait for sources only may end earlier.
       if (!span.step->reads_only && span.end < contribution_time(schedule, span.target) - kSlack)
         return fmt::format("warp {}: a wait ends at {}, what it waits for at {}", warp, span.end,
                            contribution_time(schedule, span.target));
-      if (span.for_ever && record.finished) return fmt::format("warp {} waits for ever, but it came to its end", warp);
     }
   }
   if (record.finished && !record.truncated) {
     for (std::uint32_t i = 0; i < record.operations.size(); ++i) {
       if (schedule.of_operation[i].end < schedule.of_operation[i].begin)
         return fmt::format("operation {} has no time", i);
-    }
-    for (std::uint32_t warp = 0; warp < schedule.of_warp.size(); ++warp) {
-      if (!schedule.of_warp[warp].empty() && schedule.of_warp[warp].back().for_ever)
-        return fmt::format("warp {} waits for ever, but the cluster came to its end", warp);
     }
   }
   // One tensor core does one thing at a time.
@@ -69,7 +73,8 @@ std::string fault_of(const LaunchRecord& launch, const ClusterSchedule& schedule
   for (auto& [core, spans] : cores) {
     std::sort(spans.begin(), spans.end());
     for (std::size_t i = 1; i < spans.size(); ++i) {
-      if (spans[i].first < spans[i - 1].second - kSlack) return fmt::format("tensor core {} does two things at once", core);
+      if (spans[i].first < spans[i - 1].second - kSlack)
+        return fmt::format("tensor core {} does two things at once", core);
     }
   }
   return {};

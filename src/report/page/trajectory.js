@@ -100,14 +100,15 @@ function verdictOf(evaluation) {
 /** The emulated run as a file for a trace viewer. */
 function timelineOf(turn) {
   if (!turn.timeline) return null;
+  const what = " of the emulated run: warps, copies, tensor cores and mbarriers, to be opened in Perfetto (ui.perfetto.dev) or chrome://tracing. Its times are a model's.";
+  if (!turn.timeline.file) return el("p", {class: "timeline soft"}, "The timeline", what, " It is too big for this page: ", el("code", {}, turn.timeline.path));
   const name = `${state.data.trajectories.name[viewer.index]}_turn_${turn.number}.json.gz`;
   const save = () => {
-    const address = URL.createObjectURL(new Blob([decode(turn.timeline)], {type: "application/gzip"}));
+    const address = URL.createObjectURL(new Blob([decode(turn.timeline.file)], {type: "application/gzip"}));
     el("a", {href: address, download: name}).click();
     setTimeout(() => URL.revokeObjectURL(address), 60000);
   };
-  return el("p", {class: "timeline"}, el("button", {type: "button", class: "quiet", onclick: save}, "Save the timeline"),
-    el("span", {class: "soft"}, " of the emulated run: warps, copies, tensor cores and mbarriers, to be opened in Perfetto (ui.perfetto.dev) or chrome://tracing. Its times are a model's."));
+  return el("p", {class: "timeline"}, el("button", {type: "button", class: "quiet", onclick: save}, "Save the timeline"), el("span", {class: "soft"}, what));
 }
 
 function tracesOf(evaluation) {

@@ -57,6 +57,26 @@ TEST(Attention, ChecksPass) {
   }
 }
 
+TEST(Attention, ATimelineHasEachLaunchOnce) {
+  // Several kernels on a sample of the clusters: the candidate runs again with only the last launch cut down.
+  EvaluateOptions how = options();
+  how.sample_clusters = 0;
+  const auto recorded =
+      evaluator().record(candidate_source("mha_backward.cu"), attention("mha_bwd_d64", {"B=1", "H=4", "S=256"}), how,
+                         {.clusters = {0, 1}});
+  ASSERT_TRUE(recorded) << recorded.error().message;
+  ASSERT_GE(recorded->launches.size(), 1U);
+  for (std::size_t i = 0; i < recorded->launches.size(); ++i) {
+    EXPECT_EQ(recorded->launches[i].number, i);
+    for (std::size_t k = 0; k < i; ++k) {
+      EXPECT_NE(recorded->launches[i].kernel, recorded->launches[k].kernel) << "each of its kernels runs once";
+    }
+    if (recorded->launches[i].clusters_total > 1) {
+      EXPECT_EQ(recorded->launches[i].clusters.size(), 2U) << "a cluster asked for runs in any sample";
+    }
+  }
+}
+
 TEST(Attention, EveryDistributionPasses) {
   EvaluateOptions all = options();
   all.seeds = 6;

@@ -41,13 +41,14 @@ TEST(CpuSeconds, CountWhatWorkedForAnEvaluation) {
   // Most of the time goes to the emulator's threads: two of them, which work side by side where there are two cores.
   EvaluateOptions options = quick_options();
   options.threads = 2;
-  evaluate(example_source("gemm_simt.cu"), small_problem(512), options);  // compiles
-  const Evaluation alone = evaluate(example_source("gemm_simt.cu"), small_problem(512), options);
+  options.full = true;
+  evaluate(example_source("gemm_simt.cu"), small_problem(8192), options);  // compiles
+  const Evaluation alone = evaluate(example_source("gemm_simt.cu"), small_problem(8192), options);
   EXPECT_EQ(alone.verdict, Status::passed) << dump(alone);
   EXPECT_GT(alone.timings.kernels, 0.05);
   EXPECT_GT(alone.timings.cpu, 0.8 * alone.timings.kernels) << dump(alone);
   options.hazards = Hazards::always;
-  EXPECT_GT(evaluate(example_source("gemm_simt.cu"), small_problem(512), options).timings.cpu, alone.timings.cpu);
+  EXPECT_GT(evaluate(example_source("gemm_simt.cu"), small_problem(8192), options).timings.cpu, alone.timings.cpu);
 }
 
 TEST(Timeline, OfACandidate) {

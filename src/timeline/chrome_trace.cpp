@@ -97,42 +97,43 @@ class Writer {
                    process, thread, thread);
   }
   /// `arguments`: members of a JSON object.
-  bool slice(std::uint32_t process, std::uint32_t thread, std::string_view category, std::string_view name,
+  void slice(std::uint32_t process, std::uint32_t thread, std::string_view category, std::string_view name,
              double begin, double end, std::string_view arguments) {
-    if (full()) return false;
+    if (full()) return;
     open();
     fmt::format_to(out(),
                    R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}}}}})",
-                   process, thread, category, json_text(name), begin / 1000, (end - begin) / 1000, arguments);
-    return true;
+                   process, thread, category, json_text(name), stamp(begin), stamp(end) - stamp(begin), arguments);
   }
   void instant(std::uint32_t process, std::uint32_t thread, std::string_view name, double at,
                std::string_view arguments) {
     open();
     fmt::format_to(out(), R"({{"ph":"i","s":"p","pid":{},"tid":{},"name":{},"ts":{:.3f},"args":{{{}}}}})", process,
-                   thread, json_text(name), at / 1000, arguments);
+                   thread, json_text(name), stamp(at), arguments);
   }
   void counter(std::uint32_t process, std::string_view name, double at, double value) {
     if (full()) return;
     open();
     fmt::format_to(out(), R"({{"ph":"C","pid":{},"name":{},"ts":{:.3f},"args":{{"bytes":{:.0f}}}}})", process,
-                   json_text(name), at / 1000, value);
+                   json_text(name), stamp(at), value);
   }
   void arrow(std::uint32_t process, std::uint32_t from, double from_time, std::uint32_t to, double to_time) {
     if (full()) return;
     const std::uint64_t id = ++arrows_;
     open();
     fmt::format_to(out(), R"({{"ph":"s","pid":{},"tid":{},"cat":"releases","name":"releases","id":{},"ts":{:.3f}}})",
-                   process, from, id, from_time / 1000);
+                   process, from, id, stamp(from_time));
     open();
     fmt::format_to(out(),
                    R"({{"ph":"f","bp":"e","pid":{},"tid":{},"cat":"releases","name":"releases","id":{},"ts":{:.3f}}})",
-                   process, to, id, to_time / 1000);
+                   process, to, id, stamp(to_time));
   }
   std::string take() { return std::move(text_); }
   std::uint64_t left_out() const { return left_out_; }
 
  private:
+  /// Microseconds. Whole cycles, so that what ends when another one begins does so in the file as well.
+  static double stamp(double cycles) { return static_cast<double>(std::llround(cycles)) / 1000; }
   std::back_insert_iterator<std::string> out() { return std::back_inserter(text_); }
   void open() {
     text_ += text_.empty() ? "" : ",\n";
@@ -336,8 +337,8 @@ class ClusterWriter {
   }
 
   void arrows() {
-    // A viewer ties an arrow to the slice that is there at that time: a moment before the end.
-    constexpr double kMoment = 0.5;
+    // A viewer ties an arrow to the slice that is there at that time: a cycle before the end.
+    constexpr double kMoment = 1;
     for (const Release& release : schedule_.releases) {
       const std::uint32_t from = release.by_operation ? tracks_[release.source] : warp_track(release.source);
       if (from == 0) continue;  // not shown

@@ -102,8 +102,7 @@ std::string fault_of_trace(const std::string& text) {
     if (!named.contains(thread)) return fmt::format("thread {} of process {} has no name", thread.second, thread.first);
     std::sort(spans.begin(), spans.end());
     for (std::size_t i = 1; i < spans.size(); ++i) {
-      // Times have three decimals.
-      if (spans[i].first < spans[i - 1].first + spans[i - 1].second - 0.0021)
+      if (spans[i].first < spans[i - 1].first + spans[i - 1].second - 1e-7)
         return fmt::format("slices overlap on thread {}: {} + {}, {}", thread.second, spans[i - 1].first,
                            spans[i - 1].second, spans[i].first);
     }

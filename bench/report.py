@@ -73,11 +73,12 @@ def main():
             chromium = None
         if chromium:
             browser = Browser(chromium)
+            # From the start of the navigation to the page's first complete drawing, by the page's own clock.
             opened = []
-            for _ in range(5):
-                start = time.monotonic()
+            for _ in range(10):
                 browser.open(f"file://{at / 'page.html'}")
-                opened.append(1000 * (time.monotonic() - start))
+                opened.append(browser.run("window.ptxbenchTimings.ready"))
+            first, opened = opened[0], sorted(opened[1:])
             handlers = {}
             for section in ("fast", "board", "multiples", "pair", "classes", "next", "reasoning", "costs", "list"):
                 browser.run(f"document.querySelector('#{section}').scrollIntoView({{behavior: 'instant'}}); document.querySelector('#filter-model').open = true")
@@ -88,7 +89,7 @@ def main():
                                              " boxes[window.n = ((window.n || 0) + 1) % 5].click(); return performance.now() - start; })()"))
                     browser.settle()
                 handlers[section] = {"best_ms": round(min(taken), 1), "median_ms": round(sorted(taken)[7], 1), "worst_ms": round(max(taken), 1)}
-            result["browser"] = {"version": browser.call("Browser.getVersion")["product"], "page_opens_ms": {"best": round(min(opened)), "median": round(sorted(opened)[2])},
+            result["browser"] = {"version": browser.call("Browser.getVersion")["product"], "page_ready_ms": {"first_in_a_new_browser": round(first), "best": round(opened[0]), "median": round(opened[len(opened) // 2]), "worst": round(opened[-1])},
                                  "filter_by_section_on_screen": handlers}
             browser.close()
     result["load_after"] = round(os.getloadavg()[0], 1)

@@ -168,8 +168,9 @@ Result<Lowering> lower(const Installation& installation, std::string_view source
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, memory->view().data(), sizeof bytes);
   if (bytes == 0 || bytes > memory->bytes() - sizeof bytes) {
-    out.out_of_memory = outcome->stderr_text.find("MemoryError") != std::string::npos ||
-                        outcome->stderr_text.find("bad_alloc") != std::string::npos;
+    // Compilers abort where they get no memory. A process that died with most of its share in use did so.
+    out.out_of_memory = outcome->end == cuda_shim::HostOutcome::End::crashed &&
+                        outcome->max_rss_bytes >= options.memory_bytes / 4 * 3;
     ended_badly(out.out_of_memory ? "compile.memory" : "triton.crash",
                 fmt::format("compiling with Triton {}", outcome->describe()));
     return out;
@@ -182,6 +183,7 @@ Result<Lowering> lower(const Installation& installation, std::string_view source
     return out;
   }
   out.record = std::move(*record);
+  out.out_of_memory = out.record.status == Record::Status::failed && out.record.rule == "compile.memory";
   out.record.triton_version = installation.triton_version;
   out.record.python_version = installation.python_version;
   return out;

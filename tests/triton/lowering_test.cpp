@@ -175,6 +175,25 @@ def run(x, s, y):
     bad[(1,)](x, BLOCK=64)
 )",
          Record::Status::failed, "triton.compile", "undefined_name is not defined", 14},
+        {"TooMuchMemory", R"(
+@triton.jit
+def k(x_ptr):
+    tl.store(x_ptr, 1.0)
+
+def run(x, s, y):
+    everything = bytearray(1 << 42)
+    k[(1,)](y)
+)",
+         Record::Status::failed, "compile.memory", "more memory than it may", 16},
+        {"SaysThatMemoryIsOut", R"(
+@triton.jit
+def k(x_ptr):
+    tl.store(x_ptr, 1.0)
+
+def run(x, s, y):
+    raise ValueError("MemoryError: bad_alloc")
+)",
+         Record::Status::failed, "triton.compile", "ValueError", 16},
         {"TooMuchShared", R"(
 @triton.jit
 def big(x_ptr, y_ptr):

@@ -453,6 +453,9 @@ def main():
         answer.update(status="refused", rule=rule, message=message, line=line)
     except SyntaxError as error:
         answer.update(rule="triton.syntax", message=f"SyntaxError: {error.msg}", line=error.lineno or 0)
+    except MemoryError as error:
+        answer.update(rule="compile.memory", message="compiling with Triton took more memory than it may",
+                      line=candidate_line(error))
     except BaseException as error:
         stand_in = type(error).__name__ == "NotHere"
         message, line = describe(error)

@@ -432,8 +432,10 @@ Result<ExitCode> run(const Options& options) {
   // The report stands, whatever becomes of the timeline.
   if (options.timeline.wanted()) {
     std::fflush(stdout);
-    if (auto recorded = record_subject(options, runs->front(), report); !recorded)
-      return tl::unexpected<Error>(recorded.error());
+    if (auto recorded = record_subject(options, runs->front(), report); !recorded) {
+      const ExitCode code = report_error(recorded.error());
+      if (report.verdict() == check::Verdict::clean) return code;
+    }
   }
   return report.verdict() == check::Verdict::clean ? ExitCode::passed : ExitCode::not_passed;
 }

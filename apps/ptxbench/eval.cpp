@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,7 +96,7 @@ Result<void> print_feedback(const Options& options, const evaluation::Evaluation
 
 struct Judged {
   evaluation::Evaluation evaluation;
-  Result<evaluation::CandidateTimeline> timeline;
+  std::function<Result<evaluation::CandidateTimeline>()> record;  ///< if a timeline is wanted
 };
 
 Result<Judged> judge(const Options& options) {
@@ -158,11 +159,23 @@ Result<Judged> judge(const Options& options) {
   if (!evaluation) return tl::unexpected<Error>(evaluation.error());
   Judged judged{std::move(*evaluation), {}};
   if (options.timeline.wanted()) {
-    progress.say("recording the timeline");
     const bool stopped = judged.evaluation.stage(evaluation::StageName::execute).status == evaluation::Status::failed;
-    judged.timeline = (*evaluator)->record(*source, problems->front(), evaluate, options.timeline.recorder(), stopped);
+    evaluate.progress = {};
+    judged.record = [evaluator = std::shared_ptr(std::move(*evaluator)), source = std::move(*source),
+                     problem = problems->front(), evaluate, recorder = options.timeline.recorder(),
+                     stopped] { return evaluator->record(source, problem, evaluate, recorder, stopped); };
   }
   return judged;
+}
+
+Result<void> make_timeline(const Options& options, const Judged& judged) {
+  const auto recorded = [&] {
+    Progress progress;
+    progress.say("recording the timeline");
+    return judged.record();
+  }();
+  if (!recorded) return tl::unexpected<Error>(recorded.error());
+  return write_timeline(options.timeline, recorded->launches, recorded->launches_left_out, options.kernel);
 }
 
 /// The same options as a request to a service.
@@ -342,13 +355,12 @@ void add_eval(CLI::App& app, ExitCode& exit_code) {
     }
     exit_code = evaluation.passed() ? ExitCode::passed : ExitCode::not_passed;
     // The verdict stands, whatever becomes of the timeline.
-    if (!options->timeline.wanted()) return;
+    if (!judged->record) return;
     std::fflush(stdout);
-    const auto& timeline = judged->timeline;
-    const auto written =
-        timeline ? write_timeline(options->timeline, timeline->launches, timeline->launches_left_out, options->kernel)
-                 : tl::unexpected<Error>(timeline.error());
-    if (!written) exit_code = report_error(written.error());
+    if (const auto made = make_timeline(*options, *judged); !made) {
+      const ExitCode code = report_error(made.error());
+      if (exit_code == ExitCode::passed) exit_code = code;
+    }
   });
 }
 

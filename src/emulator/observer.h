@@ -178,6 +178,7 @@ struct GroupWaitEvent {
   Completion kind{};
   uint64_t group = 0;
   bool reads_only = false;
+  bool all = false;   ///< cp.async.wait_all: what no commit has taken yet is complete, too
   bool none = false;  ///< wgmma: the wait was executed, but no group was committed that it could cover
 };
 

@@ -14,7 +14,7 @@ Result<CandidateTimeline> Evaluator::record(std::string_view source, const probl
   EvaluateOptions how = options;
   timeline::RecorderOptions what = recorder;
   bool corners = !whole && !options.full && !options.sample_clusters;
-  for (bool again = false;; again = true) {
+  for (bool added = false;;) {
     if (corners) how.sample_clusters = 0;
     how.also_clusters = what.clusters;
     std::optional<std::uint32_t> missed_fault;
@@ -27,8 +27,9 @@ Result<CandidateTimeline> Evaluator::record(std::string_view source, const probl
     if (depends_on_the_rest) {
       corners = false;
       how.sample_clusters = options.sample_clusters;
-    } else if (missed_fault && !again) {
+    } else if (missed_fault && !added) {
       what.clusters.push_back(*missed_fault);
+      added = true;
     } else {
       return recorded;
     }

@@ -168,7 +168,9 @@ class ClusterWriter {
     barriers();
     arrows();
     if (launch_.fault && launch_.faulted_cluster == record_.index) {
-      writer_.instant(process_, warp_track(faulted_warp()), launch_.fault->rule, offset_ + schedule_.cycles,
+      writer_.instant(process_, warp_track(faulted_warp()),
+                      launch_.fault->rule + (record_.truncated ? ", after what is shown" : ""),
+                      offset_ + schedule_.cycles,
                       fmt::format(R"("message":{},"remedy":{},"at":{})", json_text(launch_.fault->message),
                                   json_text(launch_.fault->remedy), json_text(line_of(launch_.fault->place))));
     }
@@ -342,7 +344,10 @@ class ClusterWriter {
     for (const Release& release : schedule_.releases) {
       const std::uint32_t from = release.by_operation ? tracks_[release.source] : warp_track(release.source);
       if (from == 0) continue;  // not shown
-      const double at = (release.by_operation ? schedule_.of_operation[release.source].end : release.at) - kMoment;
+      // A copy's slice ends with its completion; who waits for its source goes on before.
+      const double done =
+          release.by_operation ? std::min(release.at, schedule_.of_operation[release.source].end) : release.at;
+      const double at = done - kMoment;
       if (!release.by_operation && !has_slice(release.source, at)) continue;
       writer_.arrow(process_, from, offset_ + at, warp_track(release.warp), offset_ + release.end - kMoment);
     }

@@ -38,6 +38,7 @@ struct Gate {
   std::uint32_t parts = 0;            ///< arrivals and completions recorded
   std::uint64_t arrivals = 0;         ///< counted as the barrier counts
   std::int64_t bytes = 0;             ///< transaction bytes that arrived
+  bool unended = false;               ///< somebody was waiting for it when the launch ended
 };
 
 /// An asynchronous operation.

@@ -60,7 +60,8 @@ emulator::CodePlace shortened(emulator::CodePlace place) {
 
 struct Recorder::WarpState {
   std::uint64_t done = 0;   ///< instructions up to the last step
-  std::uint64_t begun = 0;  ///< Agent::begun of the last memory instruction
+  std::uint64_t begun = 0;  ///< instructions up to the last memory access
+  std::uint32_t access_site = kNone;
   Segment open;
   /// Asks again and again for a phase that is not complete: what it executes meanwhile is waiting.
   bool polling = false;
@@ -69,7 +70,6 @@ struct Recorder::WarpState {
   std::uint32_t poll_site = kNone, poll_gate = kNone;
   /// Entered a barrier that was not complete.
   std::uint32_t blocked_gate = kNone, blocked_site = kNone;
-  bool ended = false;
 };
 
 struct Recorder::Running {
@@ -88,6 +88,7 @@ struct Recorder::Running {
   };
   std::map<std::tuple<std::uint32_t, std::uint32_t, Completion>, Groups> groups;
   std::unordered_map<std::uint32_t, std::uint32_t> rest_of_block;
+  std::size_t links = 0;    ///< entries of Operation::gates
   std::size_t counted = 0;  ///< of RecorderOptions::most_of_all
   bool full = false;
 
@@ -109,6 +110,10 @@ struct Recorder::Running {
     const std::uint64_t offset = address & kOffsetMask;
     return gate(Gate::Kind::mbarrier, static_cast<std::uint32_t>(address >> kCtaShift),
                 offset - std::min<std::uint64_t>(offset, emulator::kReservedSharedBytes), phase, epochs[address]);
+  }
+  void link(std::uint32_t operation, std::uint32_t gate_index) {
+    record.operations[operation].gates.push_back(gate_index);
+    ++links;
   }
   std::uint32_t warp_index(const Agent& agent) const { return agent.cta_rank * warps_per_cta + agent.warp; }
   /// wgmma groups belong to the warp, the others to each thread.
@@ -141,7 +146,7 @@ struct Recorder::Running {
       gate.previous = previous;
       gate.parts = static_cast<std::uint32_t>(members.size());
       record.gates.push_back(gate);
-      for (const std::uint32_t member : members) record.operations[member].gates.push_back(index);
+      for (const std::uint32_t member : members) link(member, index);
     }
     // An empty group is complete when the one before it is.
     for_each_owner(agent, kind, [&](Groups& own) {
@@ -244,6 +249,7 @@ void Recorder::on_access(const emulator::AccessEvent& event) {
   WarpState& warp = warp_of(*running, event.agent);
   const std::uint64_t rest = rest_of_block(*running, event.site);
   warp.begun = event.agent.begun - std::min(event.agent.begun, rest == 0 ? 0 : rest - 1);
+  warp.access_site = event.site.instruction;
   Segment& open = warp.open;
   if (open.first_site == kNone) open.first_site = event.site.instruction;
   const std::uint64_t bytes = std::uint64_t{event.bytes} * static_cast<unsigned>(std::popcount(event.agent.lanes));
@@ -314,7 +320,8 @@ void Recorder::on_mbarrier(const emulator::MbarrierEvent& event) {
       if (event.completed_by != 0) {
         const auto operation = running->operations.find(event.completed_by);
         if (operation != running->operations.end()) {
-          running->record.operations[operation->second].gates.push_back(index);
+          running->link(operation->second, index);
+          bound(*running);
           return;
         }
         // cp.async.mbarrier.arrive: once the copies of its threads are there, of which the last ones stand for all.
@@ -325,7 +332,8 @@ void Recorder::on_mbarrier(const emulator::MbarrierEvent& event) {
         });
         if (!last.empty()) {
           gate.parts += static_cast<std::uint32_t>(last.size() - 1);
-          for (const std::uint32_t one : last) running->record.operations[one].gates.push_back(index);
+          for (const std::uint32_t one : last) running->link(one, index);
+          bound(*running);
           return;
         }
       }
@@ -407,12 +415,7 @@ void Recorder::on_group_commit(const Agent& agent, Site, Completion kind, std::u
 void Recorder::on_group_wait(const emulator::GroupWaitEvent& event) {
   Running* running = running_of(event.agent);
   if (running == nullptr || event.none) return;
-  bool has_open = false;
-  running->for_each_owner(event.agent, event.kind, [&](const Running::Groups& own) {
-    has_open |= !own.open.empty() && (own.gates.empty() || event.group > own.gates.rbegin()->first);
-  });
-  // cp.async.wait_all waits for what is not committed, too.
-  if (has_open) running->close_group(event.agent, event.kind, event.group);
+  if (event.all) running->close_group(event.agent, event.kind, event.group);
   std::uint32_t gate = kNone;
   running->for_each_owner(event.agent, event.kind, [&](Running::Groups& own) {
     const auto after = own.gates.upper_bound(event.group);
@@ -426,10 +429,7 @@ void Recorder::on_group_wait(const emulator::GroupWaitEvent& event) {
 
 void Recorder::on_exit(const Agent& agent, Site site) {
   if (!recording_ || !wanted(agent.cluster)) return;
-  if (Running* running = running_of(agent)) {
-    step(*running, agent, site, Step::Kind::exit, kNone);
-    warp_of(*running, agent).ended = true;
-  }
+  if (Running* running = running_of(agent)) step(*running, agent, site, Step::Kind::exit, kNone);
   const std::lock_guard lock(mutex_);
   const auto found = running_.find(agent.cluster);
   if (found == running_.end()) return;
@@ -449,22 +449,26 @@ void Recorder::close(Running& running) {
     WarpState& state = running.warps[warp];
     Step step;
     step.warp = static_cast<std::uint32_t>(warp);
-    if (state.polling || state.blocked_gate != kNone) {
-      step.kind = Step::Kind::wait;
-      step.stays = true;
-      step.site = state.polling ? state.poll_site : state.blocked_site;
-      step.target = state.polling ? state.poll_gate : state.blocked_gate;
-      step.before = state.before_poll;
-    } else if (state.open.first_site != kNone && !state.ended) {
-      // As far as its last memory instruction.
+    // Memory accesses since its last step, or since it last asked for a phase: it was at work, as far as they tell.
+    const bool works = state.open.first_site != kNone;
+    if (works) {
       step.kind = Step::Kind::exit;
-      step.site = state.open.first_site;
-      step.before = state.open;
-      step.before.last_site = state.open.first_site;
-      step.before.instructions = std::max<std::uint64_t>(1, state.begun - std::min(state.begun, state.done));
-    } else {
-      continue;
+      step.site = state.access_site;
+      Segment work = state.open;
+      work.last_site = state.access_site;
+      work.instructions = std::max<std::uint64_t>(1, state.begun - std::min(state.begun, state.done));
+      step.before = state.polling ? joined(state.before_poll, work) : work;
+      running.record.steps.push_back(step);
     }
+    // Of a warp that has diverged some lanes may wait while others worked.
+    const bool polls = state.polling && !works;
+    if (!polls && state.blocked_gate == kNone) continue;
+    step.kind = Step::Kind::wait;
+    step.stays = true;
+    step.site = polls ? state.poll_site : state.blocked_site;
+    step.target = polls ? state.poll_gate : state.blocked_gate;
+    step.before = polls ? state.before_poll : Segment();
+    if (step.target != kNone) running.record.gates[step.target].unended = true;
     running.record.steps.push_back(step);
   }
 }

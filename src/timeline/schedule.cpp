@@ -210,8 +210,8 @@ class Simulation {
         warp.now = done + model_.wake;
         result_.of_warp[index].push_back(
             {Span::Kind::wait, warp.waits_since, warp.now, step.site, kNone, step.target, &step});
-        result_.releases.push_back(
-            {step.target, gates_[last].by_operation, gates_[last].source, gates_[last].source_time, index, warp.now});
+        result_.releases.push_back({step.target, gates_[last].by_operation, gates_[last].source,
+                                    step.reads_only ? done : gates_[last].source_time, index, warp.now});
       }
     }
     return true;
@@ -264,7 +264,7 @@ class Simulation {
       if (gate.kind != Gate::Kind::mbarrier || gate.parts == 0) continue;
       if (before == nullptr || before->cta != gate.cta || before->name != gate.name) since = 0;
       before = &gate;
-      const bool open = gates_[i].left == 0;
+      const bool open = gates_[i].left == 0 && !gate.unended;
       const double end = open ? gates_[i].done : result_.cycles;
       result_.of_gate[i] = {Span::Kind::phase, std::min(since, end), end, kNone, kNone, i, nullptr, !open};
       since = end;

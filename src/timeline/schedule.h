@@ -19,7 +19,7 @@ struct CostModel {
   double global_bytes_per_cycle = 42;  ///< of one SM while all of them load
   double shared_latency = 29;
   double shared_bytes_per_cycle = 128;
-  double tma_latency = 380;         ///< from the issue to the completion of a small tensor copy, from L2
+  double tma_latency = 325;         ///< from the issue of a small tensor copy to its completion, from L2
   double tma_alone = 106;           ///< bytes per cycle into one SM that no other SM competes with
   double tma_bytes_per_cycle = 35;  ///< into one SM while all of them copy
   double wgmma_latency = 50;        ///< until a result is there, beside the time of the products

@@ -169,8 +169,8 @@ Result<Lowering> lower(const Installation& installation, std::string_view source
   std::memcpy(&bytes, memory->view().data(), sizeof bytes);
   if (bytes == 0 || bytes > memory->bytes() - sizeof bytes) {
     // Compilers abort where they get no memory. A process that died with most of its share in use did so.
-    out.out_of_memory = outcome->end == cuda_shim::HostOutcome::End::crashed &&
-                        outcome->max_rss_bytes >= options.memory_bytes / 4 * 3;
+    out.out_of_memory =
+        outcome->end == cuda_shim::HostOutcome::End::crashed && outcome->max_rss_bytes >= options.memory_bytes / 4 * 3;
     ended_badly(out.out_of_memory ? "compile.memory" : "triton.crash",
                 fmt::format("compiling with Triton {}", outcome->describe()));
     return out;

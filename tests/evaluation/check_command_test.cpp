@@ -140,12 +140,14 @@ TEST(CheckCommand, OutputsThatCannotBeComparedAreUnknown) {
 
 // --- reports of earlier checks
 
-/// Checks of a copy of a candidate with a cache of its own, whose compilations are those of the other tests.
+/// Checks of a copy of a candidate with a cache of its own. Compilations are this build folder's: those that checkouts
+/// share name the folder of whoever made them, and are not the same for two texts of which only comments differ.
 class StoredReports : public ::testing::Test {
  protected:
   StoredReports() : folder_(base::TempDir::create("stored").value()) {
-    std::filesystem::create_directories(std::filesystem::absolute(TEST_CACHE) / "artifacts");
-    std::filesystem::create_symlink(std::filesystem::absolute(TEST_CACHE) / "artifacts", folder_.path() / "artifacts");
+    const auto own = std::filesystem::absolute(TEST_CACHE) / "own-artifacts";
+    std::filesystem::create_directories(own);
+    std::filesystem::create_symlink(own, folder_.path() / "artifacts");
     source_ = base::read_file(kCandidates + "numeric_faults.cu").value();
   }
   Checked run(const std::string& source, int rows = 64, std::vector<std::string> more = {"--policies", "eager"}) {

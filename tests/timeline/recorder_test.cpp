@@ -327,6 +327,81 @@ TEST(Recorder, WaitAllWaitsForWhatIsNotCommitted) {
   }
 }
 
+TEST(Recorder, EachWaitAllWaitsForItsOwnCopies) {
+  std::string body = kSmallCopies;
+  for (int i = 0; i < 3; ++i) body += "  cp.async.cg.shared.global [%r2], [%rd1], 16;\n  cp.async.wait_all;\n";
+  const Recorded result = record(body);
+  const auto waits = waits_of(result.launches.at(0), 0, Gate::Kind::group);
+  ASSERT_EQ(waits.size(), 3);
+  for (const Span& wait : waits) EXPECT_GT(wait.end - wait.begin, CostModel().tma_latency / 2);
+  // A group that is open is not waited for by wait_group.
+  const Recorded open = record(kSmallCopies +
+                               "  cp.async.commit_group;\n  cp.async.cg.shared.global [%r2], [%rd1], 16;\n"
+                               "  cp.async.wait_group 0;\n");
+  EXPECT_EQ(waits_of(open.launches.at(0), 0, Gate::Kind::group).size(), 0);
+}
+
+TEST(Recorder, ArrivalsAfterCopiesAreBounded) {
+  How how;
+  how.block = 32;
+  how.recorder.most_of_cluster = 1000;
+  const Recorded result =
+      record("  @%q0 bra MET;\n  mbarrier.init.shared::cta.b64 [full], 32;\nMET:\n  bar.sync 0;\n" + kSmallCopies +
+                 "  cp.async.cg.shared.global [%r2], [%rd1], 16;\n  mov.u32 %r2, 0;\nAGAIN:\n"
+                 "  cp.async.mbarrier.arrive.noinc.shared.b64 [full];\n  add.u32 %r2, %r2, 1;\n"
+                 "  setp.lt.u32 %q1, %r2, 5000;\n  @%q1 bra AGAIN;\n",
+             how);
+  const ClusterRecord& cluster = result.launches.at(0).clusters.at(0);
+  EXPECT_TRUE(cluster.truncated);
+  EXPECT_LE(cluster.gates.size(), 1001);
+}
+
+TEST(Recorder, WorkBeforeAFaultIsShownWhereItStopped) {
+  const std::string work = [] {
+    std::string text = "  ld.global.u32 %r4, [%rd0];\n";
+    for (int i = 0; i < 4000; ++i) text += "  add.u32 %r2, %r2, %r4;\n";
+    return text + "  st.global.u32 [%rd0], %r2;\n  add.u64 %rd1, %rd0, 1000000;\n  st.global.u32 [%rd1], %r2;\n";
+  }();
+  const std::string init = "  @%q0 bra MET;\n  mbarrier.init.shared::cta.b64 [full], 1;\nMET:\n  bar.sync 0;\n";
+  const std::string bodies[] = {
+      // A question in passing, some lanes gone, other lanes at a barrier.
+      init + "  mbarrier.test_wait.parity.shared::cta.b64 %q1, [full], 0;\n" + work,
+      init + "  @%q0 ret;\n" + work,
+      init + "  @!%q0 bra WORK;\n  bar.sync 1, 64;\n  ret;\nWORK:\n" + work,
+  };
+  for (const std::string& body : bodies) {
+    const Recorded result = record(body);
+    ASSERT_TRUE(result.report.fault);
+    ASSERT_EQ(result.report.fault->rule, "memory.out-of-bounds");
+    const LaunchRecord& launch = result.launches.at(0);
+    const ClusterSchedule timed = schedule(launch, launch.clusters.at(0));
+    EXPECT_GT(timed.cycles, 4000);
+    const std::string trace = chrome_trace(result.launches);
+    EXPECT_EQ(trace.find("waited at the end for mbarrier"), std::string::npos);
+    EXPECT_EQ(trace.find("waits for ever"), std::string::npos);
+  }
+}
+
+TEST(Recorder, APhaseThatDoesNotCompleteIsNotDrawnAsComplete) {
+  // Two arrivals are expected, one comes.
+  const Recorded result = record(
+      "  @%q0 bra MET;\n  mbarrier.init.shared::cta.b64 [full], 2;\nMET:\n  bar.sync 0;\n  @%q0 bra WAIT;\n"
+      "  mbarrier.arrive.shared::cta.b64 _, [full];\n"
+      "WAIT:\n  mbarrier.try_wait.parity.shared::cta.b64 %q1, [full], 0;\n  @!%q1 bra WAIT;\n");
+  ASSERT_TRUE(result.report.fault);
+  EXPECT_NE(chrome_trace(result.launches).find("phase 0 does not complete"), std::string::npos);
+}
+
+TEST(Recorder, SourcesOfAStoreAreFreeBeforeItIsComplete) {
+  const Recorded result = record(
+      "  @%q0 bra DONE;\n  cp.async.bulk.global.shared::cta.bulk_group [%rd0], [tile], 4096;\n"
+      "  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group.read 0;\nDONE:\n");
+  ASSERT_FALSE(result.report.fault) << result.report.fault->message;
+  const auto waits = waits_of(result.launches.at(0), 0, Gate::Kind::group);
+  ASSERT_EQ(waits.size(), 1);
+  EXPECT_LT(waits[0].end - waits[0].begin, CostModel().tma_latency);
+}
+
 TEST(Recorder, AnArrivalAfterCopiesComesAfterThem) {
   std::vector<double> ends;
   for (const auto policy : {CompletionPolicy::eager, CompletionPolicy::lazy}) {

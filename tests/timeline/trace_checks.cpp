@@ -88,6 +88,7 @@ std::string fault_of_trace(const std::string& text) {
   std::set<std::pair<int, int>> named;
   std::vector<std::pair<std::pair<int, int>, double>> ends;
   std::map<std::uint64_t, int> arrows;
+  std::map<std::uint64_t, double> begun;
   for (const base::Json& event : json->at("traceEvents")) {
     const std::string kind = event.at("ph");
     const std::pair<int, int> thread{event.at("pid").get<int>(), event.value("tid", 0)};
@@ -95,7 +96,10 @@ std::string fault_of_trace(const std::string& text) {
     if (kind == "X") slices[thread].emplace_back(event.at("ts").get<double>(), event.at("dur").get<double>());
     if (kind == "s" || kind == "f") {
       ends.emplace_back(thread, event.at("ts").get<double>());
-      arrows[event.at("id").get<std::uint64_t>()] += kind == "s" ? 1 : 16;
+      const auto id = event.at("id").get<std::uint64_t>();
+      arrows[id] += kind == "s" ? 1 : 16;
+      if (kind == "s") begun[id] = event.at("ts").get<double>();
+      if (kind == "f" && event.at("ts").get<double>() < begun[id]) return fmt::format("arrow {} goes back in time", id);
     }
   }
   for (auto& [thread, spans] : slices) {

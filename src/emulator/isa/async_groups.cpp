@@ -107,6 +107,7 @@ const Inst* wait_group(Warp& warp, const Inst& inst) {
       event.kind = completion_of(op.family);
       event.group = end - 1;
       event.reads_only = op.reads_only;
+      event.all = op.all;
       observer->on_group_wait(event);
     }
   }

@@ -8,6 +8,7 @@
 #include "base/cpu_meter.h"
 #include "base/hash.h"
 #include "evaluation/evaluation_reader.h"
+#include "evaluation/hazard_check.h"
 #include "timeline/chrome_trace.h"
 
 namespace ptxbench::agent {
@@ -31,13 +32,6 @@ std::string event_of(const evaluation::Evaluation& evaluation) {
     if (against_rules) return "triton_validation_failed";
   }
   return evaluation.compile.succeeded() ? "evaluation" : "test_failed";
-}
-
-/// What is not modelled is no run, and an endless loop would take as long again.
-bool worth_showing(const evaluation::Evaluation& evaluation) {
-  return std::none_of(evaluation.findings.begin(), evaluation.findings.end(), [](const evaluation::Finding& finding) {
-    return finding.rule.starts_with("unsupported.") || finding.rule == "sync.budget";
-  });
 }
 
 }  // namespace
@@ -81,7 +75,7 @@ Result<Judgement> LocalJudge::judge(std::string_view source, const std::vector<p
   evaluation->timings.cpu += take_prepared(source);
   const bool launched = std::any_of(evaluation->runs.begin(), evaluation->runs.end(),
                                     [](const evaluation::Run& run) { return !run.launches.empty(); });
-  if (launched && !options.timeline.empty() && worth_showing(*evaluation)) {
+  if (launched && !options.timeline.empty() && evaluation::worth_another_run(*evaluation)) {
     if (options.progress) options.progress("recording the timeline");
     const bool stopped = evaluation->stage(evaluation::StageName::execute).status == evaluation::Status::failed;
     write_timeline(source, workloads.front(), evaluate, stopped, options.timeline);

@@ -54,16 +54,19 @@ bool depends_on_the_rest(const CheckFinding& found) {
 
 }  // namespace
 
+bool worth_another_run(const Evaluation& evaluation) {
+  return std::none_of(evaluation.findings.begin(), evaluation.findings.end(), [](const Finding& finding) {
+    return finding.rule.starts_with("unsupported.") || finding.rule == "sync.budget";
+  });
+}
+
 bool worth_checking(const Evaluation& evaluation, const EvaluateOptions& options) {
   if (options.hazards == EvaluateOptions::Hazards::off || options.device != nullptr) return false;
   if (evaluation.stage(StageName::compile).status != Status::passed) return false;
   const bool ran =
       std::any_of(evaluation.runs.begin(), evaluation.runs.end(), [](const Run& run) { return !run.launches.empty(); });
   if (!ran) return false;
-  for (const Finding& finding : evaluation.findings) {
-    // What is not modelled stops the check as well, and an endless loop would take three times as long.
-    if (finding.rule.starts_with("unsupported.") || finding.rule == "sync.budget") return false;
-  }
+  if (!worth_another_run(evaluation)) return false;
   if (options.hazards == EvaluateOptions::Hazards::always) return true;
   return evaluation.stage(StageName::execute).status == Status::failed ||
          evaluation.stage(StageName::correctness).status == Status::failed;

@@ -9,6 +9,10 @@
 /// The hazard check as a part of an evaluation.
 namespace ptxbench::evaluation {
 
+/// Whether running the candidate once more can tell something: what is not modelled stops it again, and an endless loop
+/// takes as long again.
+bool worth_another_run(const Evaluation& evaluation);
+
 /// Whether the options ask for one and there is something to look at: kernels ran, and what stopped them, if anything
 /// did, is not a limit of this program.
 bool worth_checking(const Evaluation& evaluation, const EvaluateOptions& options);

@@ -80,14 +80,17 @@ Json evaluation_of(const Json& evaluation) {
   return out;
 }
 
-/// The turn's timeline as base64 of its compressed file, or where it is if it is too big to be passed on; null: there
-/// is none.
+/// The turn's timeline as base64 of its compressed file, or where it is and why it is not passed on; null: there is
+/// none.
 Json timeline_of(const std::filesystem::path& trajectory, unsigned turn) {
   const std::filesystem::path path = agent::timeline_path(trajectory, turn);
   std::error_code none;
   if (!std::filesystem::is_regular_file(path, none)) return nullptr;
+  if (std::filesystem::file_size(path, none) > kMostTimeline && !none)
+    return {{"path", path.string()}, {"why", "It is too big for this page"}};
   const auto bytes = base::read_file(path, kMostTimeline);
-  return bytes ? Json{{"file", base64(*bytes)}} : Json{{"path", path.string()}};
+  if (!bytes) return {{"path", path.string()}, {"why", bytes.error().message}};
+  return {{"file", base64(*bytes)}};
 }
 
 }  // namespace

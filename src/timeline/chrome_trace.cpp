@@ -394,8 +394,6 @@ std::string chrome_trace(const std::vector<LaunchRecord>& launches, const TraceO
                       {"subject", options.subject},
                       {"time", "cycles of an SM by a cost model, one shown as a nanosecond; nothing was measured"},
                       {"clusters", std::move(clusters)}};
-  if (!options.command.empty()) other["command"] = options.command;
-  if (!options.note.empty()) other["note"] = options.note;
   if (options.launches_left_out != 0) other["launches_left_out"] = options.launches_left_out;
   if (writer.left_out() != 0) other["events_left_out"] = writer.left_out();
   return fmt::format("{{\"displayTimeUnit\":\"ns\",\n\"otherData\":{},\n\"traceEvents\":[\n{}\n]}}\n",

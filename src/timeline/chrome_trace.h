@@ -12,8 +12,6 @@ namespace ptxbench::timeline {
 
 struct TraceOptions {
   std::string subject;  ///< what ran: a file, a program
-  std::string command;  ///< that makes the same again
-  std::string note;     ///< what to know about the run
   std::uint64_t launches_left_out = 0;
   std::size_t most_events = 2'000'000;  ///< what does not fit is left out, and `otherData` says so
 };

@@ -210,7 +210,7 @@ class Simulation {
         warp.now = done + model_.wake;
         result_.of_warp[index].push_back(
             {Span::Kind::wait, warp.waits_since, warp.now, step.site, kNone, step.target, &step});
-        result_.releases.push_back({step.target, gates_[last].by_operation, gates_[last].source,
+        result_.releases.push_back({gates_[last].by_operation, gates_[last].source,
                                     step.reads_only ? done : gates_[last].source_time, index, warp.now});
       }
     }

@@ -42,7 +42,6 @@ struct Span {
 
 /// An arrow: the end of one span let another one end.
 struct Release {
-  std::uint32_t gate = kNone;
   bool by_operation = false;
   std::uint32_t source = 0;  ///< operation, or warp
   double at = 0;             ///< when the source did it

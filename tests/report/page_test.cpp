@@ -112,6 +112,7 @@ TEST(Page, ATimelineIsPassedOn) {
   ASSERT_TRUE(base::write_file_atomic(agent::timeline_path(file, 2), std::string(3 << 20, 'x')));
   EXPECT_EQ((*trajectory_texts(table.trajectories[0]))["turns"][1]["timeline"]["path"],
             agent::timeline_path(file, 2).string());
+  EXPECT_EQ((*trajectory_texts(table.trajectories[0]))["turns"][1]["timeline"]["why"], "It is too big for this page");
   // A folder of timelines is no run.
   EXPECT_EQ(load(folder->path()).runs.size(), table.runs.size());
 }

@@ -101,7 +101,7 @@ function verdictOf(evaluation) {
 function timelineOf(turn) {
   if (!turn.timeline) return null;
   const what = " of the emulated run: warps, copies, tensor cores and mbarriers, to be opened in Perfetto (ui.perfetto.dev) or chrome://tracing. Its times are a model's.";
-  if (!turn.timeline.file) return el("p", {class: "timeline soft"}, "The timeline", what, " It is too big for this page: ", el("code", {}, turn.timeline.path));
+  if (!turn.timeline.file) return el("p", {class: "timeline soft"}, "The timeline", what, ` ${turn.timeline.why}: `, el("code", {}, turn.timeline.path));
   const name = `${state.data.trajectories.name[viewer.index]}_turn_${turn.number}.json.gz`;
   const save = () => {
     const address = URL.createObjectURL(new Blob([decode(turn.timeline.file)], {type: "application/gzip"}));

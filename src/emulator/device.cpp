@@ -355,7 +355,8 @@ tl::expected<LaunchReport, LaunchError> Device::launch(const LaunchRequest& requ
                                              "kernel parameters");
   if (!parameters) return refuse(2, parameters.error().message);
   launch.parameters = *parameters;
-  std::memcpy(host_pointer(*parameters), request.parameters.data(), code.parameter_bytes);
+  // Not memcpy: a kernel without parameters has no address to copy from.
+  std::copy_n(request.parameters.data(), code.parameter_bytes, host_pointer(*parameters));
   state_->memory->protect(*parameters);
   SharedLayout shared = layout_shared(*program, request.function.function);
   launch.shared_offset = std::move(shared.offset);

@@ -46,20 +46,31 @@ std::size_t count_of(std::string_view text, std::string_view part) {
   return count;
 }
 
-TEST(Page, HoldsTextsOfRunsOnlyCompressed) {
+TEST(Page, NothingOfARunIsMarkup) {
   auto folder = base::TempDir::create();
   SyntheticOptions options;
   options.hostile = true;
   write_experiment_shape(folder->path() / "run", options);
   PageOptions page;
   page.title = "<script>alert(1)</script> & {{data}}";
-  const std::string html = page_html(load(folder->path() / "run"), page);
-  EXPECT_EQ(html.find("window.attacked"), std::string::npos);
+  const Table table = load(folder->path() / "run");
+  const std::string html = page_html(table, page);
   EXPECT_EQ(html.find("<script>alert"), std::string::npos);
   EXPECT_NE(html.find("&lt;script&gt;alert"), std::string::npos);
   // Two scripts run, named by their digests; all other script elements are data.
   EXPECT_EQ(count_of(html, "<script>"), 2U);
-  EXPECT_EQ(count_of(html, "<script type=\"text/plain\""), 1U + 24U);
+  EXPECT_EQ(count_of(html, "<script type=\"text/plain\""), 24U);
+  // The figures stand there as JSON in which no character can open or end an element.
+  constexpr std::string_view open = "<script type=\"application/json\" id=\"data\">";
+  ASSERT_EQ(count_of(html, open), 1U);
+  const std::size_t begin = html.find(open) + open.size();
+  const std::string json = html.substr(begin, html.find('<', begin) - begin);
+  EXPECT_EQ(html.substr(begin + json.size(), 9), "</script>");
+  EXPECT_NE(json.find("window.attacked"), std::string::npos);  // hostile names are in it
+  const std::vector<bool> texts(table.trajectories.size(), true);
+  base::Json expected = page_data(table, page, texts, 0), found = base::Json::parse(json);
+  expected.erase("made"), found.erase("made");
+  EXPECT_EQ(found, expected);
   EXPECT_NE(html.find("default-src 'none'; script-src 'sha256-"), std::string::npos);
   EXPECT_EQ(html.find("unsafe"), std::string::npos);
   EXPECT_EQ(html.find("http://"),

@@ -103,7 +103,8 @@ function fail(text) {
   byId("failure").hidden = false;
 }
 
-function show(json, first) {
+/** Takes new data in and shows everything but the sections: these need the charting library. */
+function show(json) {
   const {filters, data: before} = state;
   state.data = prepare(json);
   if (before) {
@@ -112,25 +113,6 @@ function show(json, first) {
       const names = [...set].map(number => before.names[dimension][number]);
       state.filters[dimension] = new Set(names.map(name => state.data.names[dimension].indexOf(name)).filter(number => number >= 0));
     }
-  }
-  const {data} = state, count = (n, one, many) => plural(n, one, many);
-  byId("title").textContent = data.title || "Results";
-  byId("subtitle").textContent = [count(data.turnCount, "turn"), count(data.count, "trajectory", "trajectories"), count(data.runs.length, "run"), count(data.names.model.length, "model"), count(data.names.problem.length, "problem")].join(" · ");
-  byId("made").textContent = `Made by ptxbench ${data.version}, ${data.made}. Everything on this page is computed in it; nothing is sent anywhere.`;
-  if (first) {
-    const sections = [...document.querySelectorAll("main section[aria-labelledby]")];
-    replace(byId("contents"), sections.map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
-    const observe = (set, margin, change) => {
-      const observer = new IntersectionObserver(entries => {
-        for (const {target, isIntersecting} of entries) {
-          if (isIntersecting) { set.add(target.id); change(target.id); } else { set.delete(target.id); }
-        }
-      }, {rootMargin: margin});
-      for (const section of sections) observer.observe(section);
-    };
-    observe(onScreen, "0px", drawSection);
-    observe(near, "400px 0px", name => later(() => drawSection(name)));
-  } else {
     forgetAll();
     for (const body of document.querySelectorAll("main .body")) {
       body.style.minHeight = body.offsetHeight + "px"; // until it is drawn again: whoever reads stays where they are
@@ -138,10 +120,37 @@ function show(json, first) {
       for (const key of ["figure", "figures", "cells", "known", "columns", "series", "was"]) delete body[key];
     }
   }
+  const {data} = state, count = (n, one, many) => plural(n, one, many);
+  byId("title").textContent = data.title || "Results";
+  byId("subtitle").textContent = [count(data.turnCount, "turn"), count(data.count, "trajectory", "trajectories"), count(data.runs.length, "run"), count(data.names.model.length, "model"), count(data.names.problem.length, "problem")].join(" · ");
+  byId("made").textContent = `Made by ptxbench ${data.version}, ${data.made}. Everything on this page is computed in it; nothing is sent anywhere.`;
+  if (!before) replace(byId("contents"), sections().map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
   drawFilters();
   refreshAll();
-  document.documentElement.dataset.ready = "yes";
+  timings.shown = performance.now();
+}
+
+const sections = () => [...document.querySelectorAll("main section[aria-labelledby]")];
+
+/** Draws the sections on screen, and from then on those that come there. */
+function watch() {
+  // Here and now, and not when the browser says that they are seen: that is a frame later.
+  for (const section of sections()) {
+    if (section.getBoundingClientRect().top >= innerHeight) break;
+    drawSection(section.id);
+  }
   timings.ready = performance.now();
+  const observe = (set, margin, change) => {
+    const observer = new IntersectionObserver(entries => {
+      for (const {target, isIntersecting} of entries) {
+        if (isIntersecting) { set.add(target.id); change(target.id); } else { set.delete(target.id); }
+      }
+    }, {rootMargin: margin});
+    for (const section of sections()) observer.observe(section);
+  };
+  observe(onScreen, "0px", drawSection);
+  observe(near, "400px 0px", name => later(() => drawSection(name)));
+  document.documentElement.dataset.ready = "yes";
   drawRest();
 }
 
@@ -158,7 +167,8 @@ async function follow() {
         const json = await unzip(await data.arrayBuffer());
         state.version = version;
         // Whoever reads a trajectory is not disturbed.
-        show(json, first);
+        show(json);
+        if (first) { await charting; watch(); } else drawRest();
         first = false;
       }
       failures = 0;
@@ -173,6 +183,9 @@ async function follow() {
   }
 }
 
+/** Kept when the charting library is there, which the page has after this script. */
+const charting = new Promise(done => { window.ptxbenchCharting = done; });
+
 async function start() {
   drawTheme();
   byId("theme").addEventListener("click", changeTheme);
@@ -184,7 +197,9 @@ async function start() {
     return follow();
   }
   try {
-    show(await unzip(decode(block.textContent)), true);
+    show(JSON.parse(block.textContent));
+    await charting;
+    watch();
   } catch (error) {
     fail(`The data of this page cannot be read (${error.message || error}); the file may be incomplete.`);
     throw error;

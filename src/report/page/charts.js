@@ -123,7 +123,7 @@ function withLook(options) {
     interaction: {mode: "nearest", axis: "xy", intersect: false},
     ...options, scales,
     plugins: {
-      legend: {display: false}, ...(options.plugins || {}),
+      legend: false, title: false, subtitle: false, decimation: false, ...(options.plugins || {}),
       tooltip: {
         backgroundColor: css("--tip"), titleColor: css("--tip-ink"), bodyColor: css("--tip-ink"), padding: 10, cornerRadius: 4,
         titleFont: font, bodyFont: font, boxPadding: 4, filter: item => !item.dataset.band,

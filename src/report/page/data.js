@@ -32,9 +32,13 @@ function prepare(json) {
     if (values) for (let i = 0; i < turns; i++) if (values[i] !== null) out[i] = values[i];
     return out;
   };
-  const flags = text => Uint8Array.from(text, c => c.charCodeAt(0) - 48);
+  const flags = text => {
+    const out = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i) - 48;
+    return out;
+  };
   const source = json.turns;
-  data.label = Uint16Array.from(source.label);
+  data.label = new Uint16Array(source.label);
   data.passed = flags(source.passed);
   data.target = flags(source.target);
   data.speedup = new Float64Array(turns).fill(NaN);
@@ -42,18 +46,23 @@ function prepare(json) {
   data.rules = new Map();
   source.rules_at.forEach((at, i) => data.rules.set(at, source.rules[i]));
   data.number = new Uint32Array(turns);
-  for (let i = 0; i < n; i++) for (let k = data.first[i]; k < data.first[i + 1]; k++)
-    data.number[k] = source.number ? source.number[k] : k - data.first[i];
+  data.maxTurns = 1;
+  for (let i = 0; i < n; i++) {
+    const first = data.first[i], end = data.first[i + 1];
+    for (let k = first; k < end; k++) {
+      const number = source.number ? source.number[k] : k - first;
+      data.number[k] = number;
+      if (number >= data.maxTurns) data.maxTurns = number + 1;
+    }
+  }
   data.measured = {};
   for (const key of ["reasoning_tokens", "tokens", "cost", "model_seconds", "judge_seconds", "host_seconds", "cpu_seconds", "gpu_seconds"]) {
     data.measured[key] = source[key] !== null;
     data[key] = numbers(source[key]);
   }
-  data.maxTurns = 1;
-  for (let k = 0; k < turns; k++) data.maxTurns = Math.max(data.maxTurns, data.number[k] + 1);
   data.of = {};
-  for (const dimension of DIMENSIONS) data.of[dimension] = Uint32Array.from(t[dimension]);
-  data.stratum = Uint32Array.from(t.stratum);
+  for (const dimension of DIMENSIONS) data.of[dimension] = new Uint32Array(t[dimension]);
+  data.stratum = new Uint32Array(t.stratum);
   return data;
 }
 

@@ -34,11 +34,13 @@ function exceeds(turn, p, target) {
 
 /** Fast_p of some trajectories: {count, of, unknown}. */
 function fast(trajectories, p, target) {
-  const {data} = state;
+  const {first, label} = state.data;
   let count = 0, of = 0, unknown = 0;
   for (const i of trajectories) {
-    for (let k = data.first[i]; k < data.first[i + 1]; k++) {
-      of++;
+    const end = first[i + 1];
+    of += end - first[i];
+    for (let k = first[i]; k < end; k++) {
+      if (label[k] !== CORRECT) continue;
       const known = exceeds(k, p, target);
       if (known === YES) count++; else if (known === UNKNOWN) unknown++;
     }

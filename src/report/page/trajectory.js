@@ -9,6 +9,8 @@ async function textsOf(index) {
     if (!reply.ok) throw new Error(await reply.text());
     return unzip(await reply.arrayBuffer());
   }
+  // They stand at the page's end.
+  if (document.readyState === "loading") await new Promise(done => document.addEventListener("DOMContentLoaded", done));
   const block = byId("texts-" + index);
   return block ? unzip(decode(block.textContent)) : null;
 }

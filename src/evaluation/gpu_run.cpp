@@ -31,7 +31,11 @@ constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instructi
 constexpr std::size_t kMostSets = 4;
 constexpr std::size_t kSamples = 3;             ///< calls of a batch that are verified
 constexpr std::size_t kBatch = 12;              ///< timed calls between two looks at the statistics
+constexpr std::size_t kLongBatch = 50;          ///< where there is nothing to look at: their number is given
 constexpr std::chrono::seconds kBatchTime{10};  ///< that others may have to wait for them
+
+// Generating normal values takes longer than moving them.
+constexpr auto kTimedDistribution = problem::Distribution::bell;
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -283,10 +287,22 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
         upload_bytes += round_up(bytes);
         // What follows from other inputs would no longer fit them. Offsets and pages follow from the sizes alone.
         // Contents from files are what they are.
-        if (problem::is_float(argument.dtype)) fresh_ = false;
+        if (problem::is_float(argument.dtype)) timed_inputs_ = TimedInputs::repeated;
       }
     }
     list.push_back(std::move(one));
+  }
+  if (timed_inputs_ == TimedInputs::repeated && options_.timing) {
+    if (auto permuted = permuted_inputs(problem_)) {
+      timed_inputs_ = TimedInputs::permuted;
+      permuted_ = std::move(*permuted);
+      std::size_t input = 0;
+      for (Json& one : list) {
+        if (one.contains("output") || input >= permuted_.inputs.size()) break;
+        one["slices"] = permuted_.slices;
+        one["groups"] = permuted_.inputs[input++];
+      }
+    }
   }
   download_ = upload_bytes;
   sets_ = std::clamp<std::size_t>(kMaxSetBytes / std::max<std::uint64_t>(1, set_bytes), 2, kMostSets);
@@ -321,6 +337,8 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
                   {"arguments", std::move(list)},
                   {"call", hex(call.data(), call.size() * sizeof(CallArgument))},
                   {"sets", sets_},
+                  {"seed", inputs_.seed},
+                  {"distribution", static_cast<int>(inputs_.distribution)},
                   {"cubins", candidate.cubins},
                   {"host_ms", options_.limits.idle.count()},
                   {"kernel_ms", options_.kernel_limit.count()}};
@@ -472,7 +490,12 @@ Result<DeviceObservation> GpuRun::call() {
   return observation;
 }
 
-GpuRun::Sample GpuRun::choose_sample(std::size_t call) const {
+gpu::SlicePermutation GpuRun::permutation(std::uint64_t seed) const {
+  if (timed_inputs_ != TimedInputs::permuted) return {};
+  return gpu::SlicePermutation::from_seed(seed, permuted_.slices);
+}
+
+GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const {
   constexpr std::int64_t kPlaces = 2, kRows = 16, kColumns = 64;
   std::mt19937_64 random(secret());
   const auto between = [&](std::int64_t low, std::int64_t high) {
@@ -488,6 +511,9 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call) const {
     if (!count || *count == 0 || element == 0) continue;
     const auto columns = problem_.output_shapes[i].empty() ? 1 : problem_.output_shapes[i].back();
     const std::int64_t rows = static_cast<std::int64_t>(*count) / columns;
+    // Tiles are places of the truth, whose slices lie elsewhere in the call.
+    const gpu::SlicePermutation order = permutation(seed);
+    const std::int64_t slice_rows = rows / order.slices;
     // Disjoint by cutting the rows into as many parts.
     const std::int64_t parts = std::min(kPlaces, rows);
     for (std::int64_t part = 0; part < parts; ++part) {
@@ -500,8 +526,10 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call) const {
       tile.column_end = tile.column_begin + width;
       for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
         const auto bytes = static_cast<std::uint64_t>(width) * element;
+        const std::int64_t slice = order.place(static_cast<std::uint32_t>(row / slice_rows));
+        const std::int64_t there = slice * slice_rows + row % slice_rows;
         sample.parts.push_back({problem_.definition.inputs.size() + i,
-                                static_cast<std::uint64_t>(row * columns + tile.column_begin) * element, bytes});
+                                static_cast<std::uint64_t>(there * columns + tile.column_begin) * element, bytes});
         sample.bytes += bytes;
       }
       tiles.push_back(tile);
@@ -515,8 +543,10 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
   if (!reference) return true;  // the performance then says that nothing was verified
   problem::TruthRequest request{problem_, {}, sample.tiles, inputs_.threads};
   problem::InputOptions options = inputs_;
-  options.seed = seed;
-  options.distribution = problem::Distribution::normal;
+  if (timed_inputs_ == TimedInputs::fresh) {
+    options.seed = seed;
+    options.distribution = kTimedDistribution;
+  }
   for (std::size_t i = 0; i < state_.inputs.size(); ++i) {
     problem::ReferenceInput input;
     if (random_[i]) {
@@ -534,12 +564,22 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
     outputs.push_back(std::move(*tensor));
   }
   // Only what was kept is looked at: the rest of the tensors is never touched.
-  for (const Json& part : sample.parts) {
-    auto* data =
-        static_cast<std::byte*>(outputs[part[0].get<std::size_t>() - problem_.definition.inputs.size()].data());
-    const auto offset = part[1].get<std::uint64_t>(), bytes = part[2].get<std::uint64_t>();
-    std::memcpy(data + offset, bulk_->view().data() + from, bytes);
-    from += bytes;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::uint64_t element = problem::bits_of(outputs[i].dtype) / 8;
+    const std::int64_t columns = outputs[i].shape.empty() ? 1 : outputs[i].shape.back();
+    const bool flipped =
+        timed_inputs_ == TimedInputs::permuted && permutation(seed).flipped(permuted_.outputs.at(i));
+    for (const problem::Tile& tile : sample.tiles[i]) {
+      const auto bytes = static_cast<std::uint64_t>(tile.column_end - tile.column_begin) * element;
+      for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
+        auto* const to = static_cast<std::byte*>(outputs[i].data()) +
+                         static_cast<std::uint64_t>(row * columns + tile.column_begin) * element;
+        std::memcpy(to, bulk_->view().data() + from, bytes);
+        from += bytes;
+        // The sign is the highest bit of each element's last byte.
+        for (std::uint64_t at = element - 1; flipped && at < bytes; at += element) to[at] ^= std::byte{0x80};
+      }
+    }
   }
   auto truth = (*reference)(request);
   if (!truth) return tl::unexpected<Error>(truth.error());
@@ -571,7 +611,7 @@ Result<GpuRun::Timed> GpuRun::time() {
   performance.baseline = baseline_;
   performance.baseline_version = baseline_version_;
   performance.no_baseline = no_baseline_;
-  performance.fresh_inputs = fresh_;
+  performance.inputs = timed_inputs_;
   performance.floor = floor_of(problem_, state_.inputs, performance.device).milliseconds();
   performance.clocks = Json::object();
 
@@ -581,9 +621,12 @@ Result<GpuRun::Timed> GpuRun::time() {
   while (!options_.stop.enough(calls, performance.gpu_seconds)) {
     if (options_.cancel.stop_requested()) return infrastructure_error("cancelled");
     std::vector<std::uint64_t> seeds;
-    const std::size_t batch = warm ? std::clamp<std::size_t>(options_.stop.most - calls.size(), 1, kBatch)
-                                   : std::max<std::size_t>(1, options_.stop.warm_up);
-    for (std::size_t i = 0; i < batch; ++i) seeds.push_back(fresh_ ? random() : inputs_.seed);
+    const bool given = options_.stop.least >= options_.stop.most;
+    const std::size_t batch =
+        warm ? std::clamp<std::size_t>(options_.stop.most - calls.size(), 1, given ? kLongBatch : kBatch)
+             : std::max<std::size_t>(1, options_.stop.warm_up);
+    for (std::size_t i = 0; i < batch; ++i)
+      seeds.push_back(timed_inputs_ == TimedInputs::repeated ? inputs_.seed : random());
     std::vector<Sample> samples_kept;
     Json keep = Json::array();
     std::vector<std::size_t> order(batch);
@@ -592,11 +635,17 @@ Result<GpuRun::Timed> GpuRun::time() {
     const auto sampled = static_cast<std::ptrdiff_t>(std::min(kSamples, batch));
     std::sort(order.begin(), order.begin() + sampled);
     for (std::ptrdiff_t i = 0; i < sampled; ++i) {
-      samples_kept.push_back(choose_sample(order[static_cast<std::size_t>(i)]));
+      const std::size_t chosen = order[static_cast<std::size_t>(i)];
+      samples_kept.push_back(choose_sample(chosen, seeds[chosen]));
       keep.push_back({{"call", samples_kept.back().call}, {"parts", samples_kept.back().parts}});
     }
     auto reply = in_turn({{"op", "time"},
                           {"seeds", seeds},
+                          {"distribution", static_cast<int>(timed_inputs_ == TimedInputs::fresh
+                                                                ? kTimedDistribution
+                                                                : inputs_.distribution)},
+                          {"permuted", timed_inputs_ == TimedInputs::permuted},
+                          {"fresh", timed_inputs_ == TimedInputs::fresh},
                           {"order", random()},
                           {"keep", std::move(keep)},
                           {"most_ms", std::chrono::milliseconds(kBatchTime).count()},
@@ -691,7 +740,10 @@ Result<GpuRun::Timed> GpuRun::time() {
 Result<void> GpuRun::count(const std::filesystem::path& cubin, Census& census) {
   const auto code = candidate::disassemble(cubin);
   if (!code) return tl::unexpected<Error>(code.error());
-  auto reply = in_turn({{"op", "count"}, {"set", 0}, {"seed", fresh_ ? secret() : inputs_.seed}, {"to", download_}});
+  auto reply = in_turn({{"op", "count"}, {"set", 0},
+                        {"seed", timed_inputs_ == TimedInputs::fresh ? secret() : inputs_.seed},
+                        {"distribution", static_cast<int>(inputs_.distribution)},
+                        {"to", download_}});
   if (!reply) return tl::unexpected<Error>(reply.error());
   const auto bytes = reply->value("bytes", std::size_t{0});
   if (bytes > bulk_->view().size() - download_) return infrastructure_error("the executor's counts are damaged");

@@ -7,6 +7,7 @@
 
 #include "evaluation/device_run.h"
 #include "evaluation/performance.h"
+#include "evaluation/permuted_inputs.h"
 #include "evaluation/workload_state.h"
 #include "gpu/executor_process.h"
 #include "gpu/lane.h"
@@ -84,7 +85,9 @@ class GpuRun {
     base::Json parts;                               ///< argument, offset and bytes of each row of them, in order
     std::uint64_t bytes = 0;
   };
-  Sample choose_sample(std::size_t call) const;
+  Sample choose_sample(std::size_t call, std::uint64_t seed) const;
+  /// Of a timed call with permuted inputs, by its seed.
+  gpu::SlicePermutation permutation(std::uint64_t seed) const;
   /// Compares what was kept of a timed call, at `from` in the bulk memory, with the truth for `seed`.
   Result<bool> verify(const Sample& sample, std::uint64_t from, std::uint64_t seed, Performance& performance);
   std::chrono::milliseconds patience() const;
@@ -101,7 +104,8 @@ class GpuRun {
   bool orderly_ = true;         ///< every request was answered
   std::uint64_t download_ = 0;  ///< where outputs go in the bulk memory
   std::size_t sets_ = 1;
-  bool fresh_ = true;
+  TimedInputs timed_inputs_ = TimedInputs::fresh;
+  PermutedInputs permuted_;  ///< if timed_inputs_ says so
   base::Json description_;  ///< of the baseline, without a plan
   std::string baseline_, baseline_version_, no_baseline_;
   std::vector<bool> random_;                   ///< per input

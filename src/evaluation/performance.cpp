@@ -38,7 +38,9 @@ Json to_json(const Performance& performance) {
               {"timer", "events"},
               {"timer_disagreement", times.timer_disagreement},
               {"interrupted_calls", times.interrupted},
-              {"inputs", performance.fresh_inputs ? "fresh" : "repeated"},
+              {"inputs", performance.inputs == TimedInputs::fresh      ? "fresh"
+                         : performance.inputs == TimedInputs::permuted ? "permuted"
+                                                                       : "repeated"},
               {"verified",
                {{"status", !performance.verified                ? "failed"
                            : performance.verified_elements == 0 ? "unknown"

@@ -9,6 +9,13 @@
 
 namespace ptxbench::evaluation {
 
+/// The inputs of timed calls.
+enum class TimedInputs {
+  fresh,     ///< each call has inputs of its own
+  permuted,  ///< the same slices in another order for each call, with other signs
+  repeated,  ///< the same contents at other addresses
+};
+
 /// How fast the candidate was on a real GPU, and all that is needed to judge the number. Milliseconds.
 struct Performance {
   std::string workload;  ///< uuid; empty for axes from the command line
@@ -17,7 +24,7 @@ struct Performance {
   std::string baseline, baseline_version;  ///< "cuBLASLt", "13.1.0"
   std::string no_baseline;                 ///< why there is none
   double floor = 0;                        ///< no call can take less
-  bool fresh_inputs = false;  ///< each call had inputs of its own; else the same contents at other addresses
+  TimedInputs inputs = TimedInputs::repeated;
   std::size_t verified_calls = 0, verified_elements = 0;
   bool verified = true;       ///< the sampled outputs of timed calls were right
   double gpu_seconds = 0;     ///< that the timed calls held the GPU

@@ -58,6 +58,42 @@ std::optional<ClockReader::Reading> ClockReader::read() const {
   return reading;
 }
 
+ClockSampler::ClockSampler(const std::string& pci_bus_id) : reader_(pci_bus_id) {
+  if (!reader_.missing().empty()) return;
+  thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+}
+
+void ClockSampler::work(const std::stop_token& stop) {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return active_; })) {
+    lock.unlock();
+    const auto reading = reader_.read();
+    lock.lock();
+    if (!active_) continue;  // one that took longer than what it was to stand beside
+    ++rounds_;
+    if (reading) readings_.push_back(*reading);
+    changed_.notify_all();
+    changed_.wait_for(lock, stop, kPause, [this] { return !active_; });
+  }
+}
+
+void ClockSampler::begin() {
+  const std::lock_guard lock(mutex_);
+  readings_.clear();
+  rounds_ = 0;
+  active_ = true;
+  changed_.notify_all();
+}
+
+std::vector<ClockReader::Reading> ClockSampler::end() {
+  std::unique_lock lock(mutex_);
+  if (thread_.joinable()) changed_.wait(lock, [this] { return rounds_ > 0 || !active_; });
+  active_ = false;
+  changed_.notify_all();
+  return std::move(readings_);
+}
+
 std::vector<std::string> slowdown_names(std::uint64_t reasons) {
   // Idle (1) and applications' clocks (2) are no slowdown.
   static constexpr std::pair<std::uint64_t, const char*> kNames[] = {

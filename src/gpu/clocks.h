@@ -1,8 +1,11 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/json.h"
@@ -30,6 +33,28 @@ class ClockReader {
   Library* library_ = nullptr;
   void* handle_ = nullptr;
   std::string missing_;
+};
+
+/// Reads clocks beside what is measured, every 20 ms: asking takes longer than a short call.
+class ClockSampler {
+ public:
+  explicit ClockSampler(const std::string& pci_bus_id);
+  ClockSampler(const ClockSampler&) = delete;
+  ClockSampler& operator=(const ClockSampler&) = delete;
+  void begin();
+  /// The readings since begin(): at least one, which is waited for, if there can be any.
+  std::vector<ClockReader::Reading> end();
+  const std::string& missing() const { return reader_.missing(); }
+
+ private:
+  void work(const std::stop_token& stop);
+  ClockReader reader_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool active_ = false;
+  std::size_t rounds_ = 0;  ///< readings tried since begin()
+  std::vector<ClockReader::Reading> readings_;
+  std::jthread thread_;
 };
 
 /// "sw-power-cap" and the like, for the reasons that slow a GPU down.

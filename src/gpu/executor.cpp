@@ -24,6 +24,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxLaunches = 64;
 
+Contents contents_of(const Json& request) {
+  return {request.at("seed").get<std::uint64_t>(), request.value("distribution", 0), false};
+}
+
 /// Cuts a text field that the candidate's process may have written.
 template <std::size_t N>
 std::string text_of(const char (&field)[N]) {
@@ -77,7 +81,7 @@ Result<void> Executor::start(Clock::time_point began) {
   guarded_ = std::make_unique<cuda_shim::GuardedBackend>(
       std::move(backend), std::vector<cuda_shim::TensorRange>{}, [](emulator::LaunchRequest&) {},
       cuda_shim::GuardedBackend::Limits{});
-  clocks_ = std::make_unique<ClockReader>(device_->facts().pci_bus_id);
+  clocks_ = std::make_unique<ClockSampler>(device_->facts().pci_bus_id);
   step("clocks");
 
   const Driver& cuda = device_->driver();
@@ -92,7 +96,7 @@ Result<void> Executor::start(Clock::time_point began) {
   auto kept = memory_->allocate(kKeptBytes, "", true);
   if (!kept) return tl::unexpected<Error>(kept.error());
   kept_ = *kept;
-  auto changes = memory_->allocate(sizeof(std::uint64_t), "", true);
+  auto changes = memory_->allocate(2 * sizeof(std::uint64_t), "", true);
   if (!changes) return tl::unexpected<Error>(changes.error());
   changes_ = *changes;
   void* gate = nullptr;
@@ -201,7 +205,7 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   workspace_ = std::make_unique<Workspace>(*device_, *memory_, kernels_);
   const Json& arguments = request.at("arguments");
   if (arguments.size() > candidate::kMaxArguments) return infrastructure_error("too many arguments");
-  if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_); !placed)
+  if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_, contents_of(request)); !placed)
     // Others may have the memory now: not the candidate's fault, nor the request's.
     return infrastructure_error("{}", placed.error().message);
   if (auto filled = workspace_->fill_guards(); !filled) return tl::unexpected<Error>(filled.error());
@@ -336,14 +340,13 @@ Json Executor::observations(Waited waited, const RunnerReport& report) {
 
 Result<Json> Executor::call(const Json& request) {
   const auto set = request.at("set").get<std::size_t>();
-  const auto seed = request.at("seed").get<std::uint64_t>();
-  const int distribution = request.value("distribution", 0);
+  const Contents contents = contents_of(request);
   present(set);
   {
     const std::lock_guard lock(launches_mutex_);
     launches_ = Json::array();
   }
-  for (auto step : {workspace_->fill_inputs(set, seed, distribution), workspace_->poison_outputs(set),
+  for (auto step : {workspace_->fill_inputs(set, contents), workspace_->poison_outputs(set),
                     device_->synchronize("preparing a call")}) {
     if (!step) return tl::unexpected<Error>(step.error());
   }
@@ -374,7 +377,7 @@ Result<Json> Executor::call(const Json& request) {
   if (const auto fault = backend_->fault()) reply["fault"] = fault_json(*fault);
   const bool finished = waited == Waited::answered && report.outcome == RunnerOutcome::finished && !backend_->fault();
   if (!finished) return reply;
-  auto changed = workspace_->changed_inputs(set, seed, distribution);
+  auto changed = workspace_->changed_inputs(set, contents);
   if (!changed) return tl::unexpected<Error>(changed.error());
   reply["changed_inputs"] = *changed;
   auto overrun = workspace_->overrun(set);
@@ -403,8 +406,8 @@ Result<Json> Executor::download(const Json& request) {
 Result<Json> Executor::count(const Json& request) {
   const auto set = request.at("set").get<std::size_t>();
   present(set);
-  for (auto step : {workspace_->fill_inputs(set, request.at("seed").get<std::uint64_t>(), 0),
-                    workspace_->poison_outputs(set), device_->synchronize("preparing a call")}) {
+  for (auto step : {workspace_->fill_inputs(set, contents_of(request)), workspace_->poison_outputs(set),
+                    device_->synchronize("preparing a call")}) {
     if (!step) return tl::unexpected<Error>(step.error());
   }
   auto counter = SassCounts::start(*device_);

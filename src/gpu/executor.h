@@ -90,13 +90,14 @@ class Executor {
   base::Json tuned_;  ///< what Baseline::tune() said
   /// Made ahead, with its description.
   std::optional<std::pair<base::Json, Result<std::unique_ptr<Baseline>>>> planned_;
-  std::unique_ptr<ClockReader> clocks_;
+  std::unique_ptr<ClockSampler> clocks_;
 
   cuda_shim::OwnedFd runner_;
   std::span<std::byte> bulk_view_;
   candidate::Call call_;  ///< addresses are filled in per call
   std::vector<std::uint64_t> baseline_outputs_;
-  std::uint64_t flush_ = 0, flush_bytes_ = 0, stamps_ = 0, kept_ = 0, changes_ = 0;
+  std::uint64_t flush_ = 0, flush_bytes_ = 0, stamps_ = 0, kept_ = 0;
+  std::uint64_t changes_ = 0;  ///< two counters: words of inputs and bytes of guard zones that timed calls changed
   std::uint32_t* gate_ = nullptr;  ///< host memory that gate kernels look at
   std::uint64_t gate_address_ = 0;
   std::uint32_t ticket_ = 0;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <thread>
+#include <map>
+#include <mutex>
 
 #include "gpu/executor.h"
 
@@ -15,35 +15,10 @@ using candidate::RunnerOutcome;
 using candidate::RunnerReport;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kClockPause = std::chrono::milliseconds(20);
 // The driver takes about a thousand pieces of work ahead, and copies little from pageable memory without waiting for
 // the stream. Whoever fills the queue behind a closed gate waits for ever.
 constexpr std::size_t kMostQueued = 256;
 constexpr std::size_t kMostWritten = std::size_t{32} << 10;
-
-/// Clocks while calls are timed, read beside them: asking takes longer than a short call.
-class ClockSampler {
- public:
-  explicit ClockSampler(const ClockReader& reader)
-      : thread_([this, &reader](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          while (!stop.stop_requested()) {
-            if (const auto reading = reader.read()) readings_.push_back(*reading);
-            wake_.wait_for(lock, stop, kClockPause, [] { return false; });
-          }
-        }) {}
-  std::vector<ClockReader::Reading> stop() {
-    thread_.request_stop();
-    thread_.join();
-    return std::move(readings_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::vector<ClockReader::Reading> readings_;
-  std::jthread thread_;
-};
 
 }  // namespace
 
@@ -110,6 +85,8 @@ class Executor::Batch {
         seeds_(request.at("seeds").get<std::vector<std::uint64_t>>()),
         order_(request.value("order", std::uint64_t{0})),
         most_(request.value("most_ms", std::int64_t{3'600'000})),
+        contents_{0, request.value("distribution", 0), request.value("permuted", false)},
+        fresh_(request.value("fresh", false)),
         sets_(e_.workspace_->sets()) {
     if (!request.contains("keep")) return;
     for (const Json& one : request["keep"]) keeps_[one.at("call").get<std::size_t>()] = &one;
@@ -130,7 +107,7 @@ class Executor::Batch {
   Result<Json> run() {
     const auto began = Clock::now();
     if (auto ready = prepare(); !ready) return tl::unexpected<Error>(ready.error());
-    ClockSampler clocks(*e_.clocks_);
+    e_.clocks_->begin();
     std::size_t index = 0;
     bool cut = false;
     while (index < seeds_.size() && !cut && make(index)) {
@@ -147,7 +124,7 @@ class Executor::Batch {
       e_.backend_->drain("a timed call");
       if (!e_.backend_->fault()) return tl::unexpected<Error>(failed_->error());
     }
-    const auto readings = clocks.stop();
+    const auto readings = e_.clocks_->end();
     Json reply = e_.observations(waited_, report_);
     reply["seconds"] = std::chrono::duration<double>(Clock::now() - began).count();
     reply["samples"] = std::move(samples_);
@@ -180,6 +157,7 @@ class Executor::Batch {
     Result<void> result;
   };
 
+  Contents contents(std::size_t call) const { return {seeds_[call], contents_.distribution, contents_.permuted}; }
   const Driver& cuda() const { return e_.device_->driver(); }
   bool good() const { return !failed_ && !refused_ && good_; }
 
@@ -195,8 +173,8 @@ class Executor::Batch {
 
   Result<void> prepare() {
     cuda().cuCtxResetPersistingL2Cache();
-    const CUresult zeroed = cuda().cuMemsetD8Async(e_.changes_, 0, sizeof(std::uint64_t), e_.device_->stream());
-    if (auto done = e_.device_->check(zeroed, "zeroing a counter"); !done) return done;
+    const CUresult zeroed = cuda().cuMemsetD8Async(e_.changes_, 0, 2 * sizeof(std::uint64_t), e_.device_->stream());
+    if (auto done = e_.device_->check(zeroed, "zeroing counters"); !done) return done;
     std::uint64_t stamp = e_.stamps_;
     for (Call& call : calls_) {
       for (Marks* one : {&call.candidate, &call.baseline}) {
@@ -217,7 +195,7 @@ class Executor::Batch {
     const std::size_t set = index % sets_;
     Call& call = calls_[index & 1];
     e_.present(set);
-    ours(e_.workspace_->fill_inputs(set, seeds_[index], 0));
+    ours(e_.workspace_->fill_inputs(set, contents(index)));
     ours(e_.workspace_->poison_outputs(set));
     if (!good()) return false;
 
@@ -261,7 +239,10 @@ class Executor::Batch {
     const bool with_baseline = e_.baseline_ != nullptr;
     const bool baseline_first = with_baseline && !call.interrupted && ((order_ >> (index & 63)) & 1) != 0;
     call.baseline_last = with_baseline && !baseline_first;
-    if (baseline_first) run_baseline(set, call.baseline);
+    if (baseline_first) {
+      run_baseline(set, call.baseline);
+      ours(e_.clear_baseline_outputs());
+    }
     if (!call.interrupted) {
       begin();
       ours(beginning->result);
@@ -270,8 +251,12 @@ class Executor::Batch {
     if (!good()) return false;
     for (const GpuBackend::Work& one : call.noted.work) theirs(e_.backend_->run(one));
     ours(e_.mark_end(call.candidate));
-    if (const auto kept = keeps_.find(index); kept != keeps_.end()) ours(keep(*kept->second, set, seeds_[index]));
-    if (call.baseline_last) run_baseline(set, call.baseline);
+    if (const auto kept = keeps_.find(index); kept != keeps_.end()) ours(keep(*kept->second, set, contents(index)));
+    if (call.baseline_last) {
+      run_baseline(set, call.baseline);
+      // Results for inputs that come again are cleared; those of inputs nobody sees again may stay.
+      if (!fresh_) ours(e_.clear_baseline_outputs());
+    }
     e_.open_gate(e_.ticket_);
     return good();
   }
@@ -289,7 +274,6 @@ class Executor::Batch {
     ours(e_.mark_start(marks));
     if (!failed_) ours(e_.baseline_->run(e_.workspace_->addresses(set, false), e_.baseline_outputs_));
     ours(e_.mark_end(marks));
-    ours(e_.clear_baseline_outputs());
   }
 
   bool await_end(const Call& call) {
@@ -299,7 +283,7 @@ class Executor::Batch {
   }
 
   /// Copies parts of a call's outputs aside, and counts changes of its inputs.
-  Result<void> keep(const Json& kept, std::size_t set, std::uint64_t seed) {
+  Result<void> keep(const Json& kept, std::size_t set, const Contents& contents) {
     for (const Json& part : kept.at("parts")) {
       const auto argument = part.at(0).get<std::size_t>();
       const auto offset = part.at(1).get<std::uint64_t>(), bytes = part.at(2).get<std::uint64_t>();
@@ -311,7 +295,7 @@ class Executor::Batch {
       if (auto done = e_.device_->check(copied, "keeping outputs"); !done) return done;
       kept_bytes_ += bytes;
     }
-    return e_.workspace_->count_changed(set, seed, 0, e_.changes_);
+    return e_.workspace_->count_changed(set, contents, e_.changes_);
   }
 
   /// The times of call `index`, once it has run; false when it went wrong.
@@ -349,14 +333,17 @@ class Executor::Batch {
     const auto to = request_.at("to").get<std::uint64_t>();
     if (to > e_.bulk_view_.size() || kept_bytes_ > e_.bulk_view_.size() - to)
       return infrastructure_error("what was kept does not fit the bulk memory");
-    std::uint64_t changes = 0;
+    const auto stream = e_.device_->stream();
+    std::uint64_t changes[2]{};
     CUresult read = CUDA_SUCCESS;
-    if (kept_bytes_ > 0) read = cuda().cuMemcpyDtoH(e_.bulk_view_.data() + to, e_.kept_, kept_bytes_);
-    if (read == CUDA_SUCCESS) read = cuda().cuMemcpyDtoH(&changes, e_.changes_, sizeof changes);
+    if (auto counted = e_.workspace_->count_overrun(e_.changes_ + sizeof(std::uint64_t)); !counted) return counted;
+    if (kept_bytes_ > 0) read = cuda().cuMemcpyDtoHAsync(e_.bulk_view_.data() + to, e_.kept_, kept_bytes_, stream);
+    if (read == CUDA_SUCCESS) read = cuda().cuMemcpyDtoHAsync(changes, e_.changes_, sizeof changes, stream);
     if (auto done = e_.device_->check(read, "reading what was kept"); !done) return done;
-    reply["inputs_changed"] = changes != 0;
+    if (auto done = e_.device_->synchronize("reading what was kept"); !done) return done;
+    reply["inputs_changed"] = changes[0] != 0;
     Json overrun = Json::array();
-    for (std::size_t set = 0; set < used_sets; ++set) {
+    for (std::size_t set = 0; changes[1] != 0 && set < used_sets; ++set) {
       auto names = e_.workspace_->overrun(set);
       if (!names) return tl::unexpected<Error>(names.error());
       for (std::string& name : *names) overrun.push_back(std::move(name));
@@ -370,6 +357,8 @@ class Executor::Batch {
   std::vector<std::uint64_t> seeds_;
   std::uint64_t order_;             ///< bit i: the baseline goes first in call i
   std::chrono::milliseconds most_;  ///< no further call is begun after this time
+  Contents contents_;               ///< of a call, but for its seed
+  bool fresh_;                      ///< no call's inputs come again
   std::size_t sets_;
   std::map<std::size_t, const Json*> keeps_;
   Call calls_[2];  ///< of call i: [i & 1]

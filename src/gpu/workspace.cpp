@@ -45,6 +45,8 @@ Result<Kernels> Kernels::load(const Device& device) {
   };
   get(out.fill_words_, "ptxbench_fill_words");
   get(out.count_differences_, "ptxbench_count_differences");
+  get(out.count_guards_, "ptxbench_count_guards");
+  get(out.permute_slices_, "ptxbench_permute_slices");
   get(out.gate_, "ptxbench_gate");
   get(out.stamp_, "ptxbench_stamp");
   if (auto done = device.check(result, "looking up the executor's kernels"); !done)
@@ -53,10 +55,11 @@ Result<Kernels> Kernels::load(const Device& device) {
 }
 
 Result<void> Kernels::launch(CUfunction function, unsigned blocks, unsigned threads, void** parameters,
-                             const char* what) const {
+                             const char* what, unsigned rows) const {
   CUlaunchConfig config{};
   config.gridDimX = blocks;
-  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.gridDimY = rows;
+  config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = threads;
   config.hStream = device_->stream();
   return device_->check(device_->driver().cuLaunchKernelEx(&config, function, parameters, nullptr), what);
@@ -65,19 +68,39 @@ Result<void> Kernels::launch(CUfunction function, unsigned blocks, unsigned thre
 Result<void> Kernels::fill_random(std::uint64_t out, ElementType type, int distribution, std::uint64_t seed,
                                   std::uint32_t tensor, std::uint64_t count) const {
   void* parameters[] = {&out, &type, &distribution, &seed, &tensor, &count};
-  return launch(fill_random_, blocks_for(*device_, (count + 3) / 4), 256, parameters, "making inputs");
+  return launch(fill_random_, blocks_for(*device_, (count + 7) / 8), 256, parameters, "making inputs");
 }
 
 Result<void> Kernels::fill_words(std::uint64_t out, std::uint64_t word, std::uint64_t count) const {
   if (count == 0) return {};
   void* parameters[] = {&out, &word, &count};
-  return launch(fill_words_, blocks_for(*device_, count), 256, parameters, "filling memory");
+  return launch(fill_words_, blocks_for(*device_, (count + 1) / 2), 256, parameters, "filling memory");
 }
 
 Result<void> Kernels::count_differences(std::uint64_t left, std::uint64_t right, std::uint64_t words,
                                         std::uint64_t counter) const {
   void* parameters[] = {&left, &right, &words, &counter};
-  return launch(count_differences_, blocks_for(*device_, words), 256, parameters, "comparing inputs");
+  return launch(count_differences_, blocks_for(*device_, (words + 1) / 2), 256, parameters, "comparing inputs");
+}
+
+Result<void> Kernels::count_guards(std::uint64_t table, std::uint32_t zones, unsigned bytes, unsigned char byte,
+                                   std::uint64_t counter) const {
+  if (zones == 0) return {};
+  unsigned wide = byte;
+  void* parameters[] = {&table, &bytes, &wide, &counter};
+  return launch(count_guards_, zones, 256, parameters, "looking at guard zones");
+}
+
+Result<void> Kernels::permute_slices(std::uint64_t out, std::uint64_t in, std::uint64_t bytes,
+                                     const SlicePermutation& permutation, std::uint32_t flip) const {
+  constexpr unsigned kMostRows = 4096;
+  std::uint64_t words = bytes / 4;
+  std::uint32_t slices = permutation.slices, factor = permutation.factor, shift = permutation.shift;
+  if (words == 0 || slices == 0) return {};
+  void* parameters[] = {&out, &in, &words, &slices, &factor, &shift, &flip};
+  const unsigned rows = std::min(slices, kMostRows);
+  const unsigned blocks = std::max(1u, blocks_for(*device_, (words * slices + 3) / 4) / rows);
+  return launch(permute_slices_, blocks, 256, parameters, "permuting inputs", rows);
 }
 
 Result<void> Kernels::gate(std::uint64_t gate, std::uint32_t ticket, std::uint64_t stamp) const {
@@ -94,7 +117,8 @@ Workspace::~Workspace() {
   for (const std::uint64_t block : blocks_) static_cast<void>(memory_.free(block));
 }
 
-Result<void> Workspace::place(const base::Json& arguments, std::size_t sets, std::span<const std::byte> upload) {
+Result<void> Workspace::place(const base::Json& arguments, std::size_t sets, std::span<const std::byte> upload,
+                              const Contents& given) {
   std::uint64_t largest = 8;
   const auto allocate = [&](std::uint64_t bytes, const std::string& name) -> Result<std::uint64_t> {
     auto block = memory_.allocate(bytes, name, true);
@@ -112,6 +136,19 @@ Result<void> Workspace::place(const base::Json& arguments, std::size_t sets, std
       argument.random = element_type(one.at("dtype").get<std::string>());
       argument.tensor = one["random"].get<std::uint32_t>();
       if (!argument.random) return infrastructure_error("{} cannot be generated on the GPU", argument.name);
+    }
+    if (one.contains("slices")) {
+      argument.slices = one["slices"].get<std::uint32_t>();
+      argument.groups = one.at("groups").get<unsigned>();
+      argument.signs = one.at("dtype") == "float32" ? 0x8000'0000u : 0x8000'8000u;
+      if (argument.slices == 0 || argument.bytes % (std::uint64_t{4} * argument.slices) != 0)
+        return infrastructure_error("the slices of {} are no whole words", argument.name);
+    }
+    if (argument.random && argument.slices != 0) {
+      auto base = allocate(std::max<std::uint64_t>(8, argument.bytes), argument.name);
+      if (!base) return tl::unexpected<Error>(base.error());
+      if (auto done = fill_input(argument, *base, given); !done) return done;
+      argument.base = *base;
     }
     if (one.contains("upload")) {
       const auto offset = one["upload"].get<std::uint64_t>();
@@ -147,6 +184,9 @@ Result<void> Workspace::place(const base::Json& arguments, std::size_t sets, std
   auto counter = allocate(8, "");
   if (!counter) return tl::unexpected<Error>(counter.error());
   counter_ = *counter;
+  auto guards = allocate(std::max<std::uint64_t>(1, 2 * sets * arguments_.size()) * sizeof(std::uint64_t), "");
+  if (!guards) return tl::unexpected<Error>(guards.error());
+  guards_ = *guards;
   return device_.synchronize("placing the problem's tensors");
 }
 
@@ -167,19 +207,25 @@ std::vector<cuda_shim::TensorRange> Workspace::ranges(std::size_t set) const {
   return out;
 }
 
-Result<void> Workspace::fill_input(const WorkArgument& argument, std::uint64_t address, std::uint64_t seed,
-                                   int distribution) const {
+Result<void> Workspace::fill_input(const WorkArgument& argument, std::uint64_t address,
+                                   const Contents& contents) const {
+  if (contents.permuted && argument.slices != 0) {
+    const auto permutation = SlicePermutation::from_seed(contents.seed, argument.slices);
+    return kernels_.permute_slices(address, argument.base, argument.bytes / argument.slices, permutation,
+                                   permutation.flipped(argument.groups) ? argument.signs : 0);
+  }
   if (argument.random)
-    return kernels_.fill_random(address, *argument.random, distribution, seed, argument.tensor, argument.count);
+    return kernels_.fill_random(address, *argument.random, contents.distribution, contents.seed, argument.tensor,
+                                argument.count);
   return device_.check(device_.driver().cuMemcpyDtoDAsync(address, argument.base, argument.bytes, device_.stream()),
                        "copying inputs");
 }
 
-Result<void> Workspace::fill_inputs(std::size_t set, std::uint64_t seed, int distribution) const {
+Result<void> Workspace::fill_inputs(std::size_t set, const Contents& contents) const {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const WorkArgument& argument = arguments_[i];
     if (argument.output || argument.bytes == 0) continue;
-    if (auto done = fill_input(argument, address(set, i), seed, distribution); !done) return done;
+    if (auto done = fill_input(argument, address(set, i), contents); !done) return done;
   }
   return {};
 }
@@ -198,8 +244,9 @@ Result<void> Workspace::poison_outputs(std::size_t set) const {
   return {};
 }
 
-Result<void> Workspace::fill_guards() const {
+Result<void> Workspace::fill_guards() {
   const Driver& cuda = device_.driver();
+  std::vector<std::uint64_t> zones;
   for (std::size_t at = 0; at < sets_.size() * arguments_.size(); ++at) {
     const std::size_t set = at / arguments_.size(), i = at % arguments_.size();
     const std::uint64_t bytes = arguments_[i].bytes;
@@ -209,29 +256,38 @@ Result<void> Workspace::fill_guards() const {
     if (result == CUDA_SUCCESS)
       result = cuda.cuMemsetD8Async(address(set, i) + bytes, guard, kGuardBytes, device_.stream());
     if (auto done = device_.check(result, "filling guard zones"); !done) return done;
+    zones.push_back(address(set, i) - kGuardBytes);
+    zones.push_back(address(set, i) + bytes);
   }
-  return {};
+  guard_count_ = static_cast<std::uint32_t>(zones.size());
+  if (zones.empty()) return {};
+  const auto told =
+      cuda.cuMemcpyHtoDAsync(guards_, zones.data(), zones.size() * sizeof(std::uint64_t), device_.stream());
+  return device_.check(told, "the places of guard zones");
 }
 
-Result<void> Workspace::count_changed(std::size_t set, std::uint64_t seed, int distribution,
-                                      std::uint64_t counter) const {
+Result<void> Workspace::count_overrun(std::uint64_t counter) const {
+  return kernels_.count_guards(guards_, guard_count_, kGuardBytes, static_cast<unsigned char>(kGuardWord), counter);
+}
+
+Result<void> Workspace::count_changed(std::size_t set, const Contents& contents, std::uint64_t counter) const {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const WorkArgument& argument = arguments_[i];
     if (argument.output || argument.bytes < 8) continue;
-    if (auto done = fill_input(argument, scratch_, seed, distribution); !done) return done;
+    if (auto done = fill_input(argument, scratch_, contents); !done) return done;
     if (auto done = kernels_.count_differences(address(set, i), scratch_, argument.bytes / 8, counter); !done)
       return done;
   }
   return {};
 }
 
-Result<std::vector<std::string>> Workspace::changed_inputs(std::size_t set, std::uint64_t seed, int distribution) {
+Result<std::vector<std::string>> Workspace::changed_inputs(std::size_t set, const Contents& contents) {
   std::vector<std::string> out;
   const Driver& cuda = device_.driver();
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const WorkArgument& argument = arguments_[i];
     if (argument.output || argument.bytes == 0) continue;
-    if (auto done = fill_input(argument, scratch_, seed, distribution); !done)
+    if (auto done = fill_input(argument, scratch_, contents); !done)
       return tl::unexpected<Error>(done.error());
     CUresult result = cuda.cuMemsetD8Async(counter_, 0, 8, device_.stream());
     if (result == CUDA_SUCCESS && argument.bytes >= 8) {

@@ -13,7 +13,8 @@
 namespace ptxbench::problem {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"normal", "scaled", "spiky", "ties", "flat", "tiny"};
+constexpr std::array<std::string_view, 7> kNames = {"normal", "scaled", "spiky", "ties",
+                                                    "flat",   "tiny",   "bell"};
 
 constexpr int kBlocks = 64;             // Philox blocks made together
 constexpr int kElements = 4 * kBlocks;  // elements in them
@@ -70,6 +71,12 @@ PTXBENCH_CLONES void words_to_normal(const Words& words, float* out) {
   }
 }
 
+PTXBENCH_CLONES void words_to_bell(const Words& words, float* out) {
+  for (int i = 0; i < kBlocks; ++i) {
+    for (int j = 0; j < 4; ++j) out[4 * i + j] = bell_value(words.word[j][i]);
+  }
+}
+
 /// Multiplies the elements whose word is below a bound.
 PTXBENCH_CLONES void apply_spikes(const Words& spikes, std::uint32_t below, float factor, float* out) {
   for (int i = 0; i < kBlocks; ++i) {
@@ -86,6 +93,7 @@ PTXBENCH_CLONES void apply_ties(float* out) {
 void apply_distribution(std::uint64_t first_block, const RandomTensor& random, float* values) {
   switch (random.distribution) {
     case Distribution::normal:
+    case Distribution::bell:  // is made from words of its own
       return;
     case Distribution::scaled:
     case Distribution::flat:
@@ -115,7 +123,8 @@ PTXBENCH_CLONES void round_to_bfloat16(const float* values, std::uint16_t* out) 
 /// `kElements` elements from `first_block` on, packed.
 void make_elements(std::uint64_t first_block, const RandomTensor& random, void* out) {
   Words words;
-  make_words(first_block, random, 0, words);
+  const bool bell = random.distribution == Distribution::bell && is_float(random.dtype);
+  make_words(first_block, random, bell ? 4 : 0, words);
   if (!is_float(random.dtype)) {
     alignas(64) float values[kElements];
     const bool boolean = random.dtype == Dtype::boolean;
@@ -128,7 +137,11 @@ void make_elements(std::uint64_t first_block, const RandomTensor& random, void* 
     return from_float(random.dtype, values, 0, kElements, out);
   }
   alignas(64) float values[kElements];
-  words_to_normal(words, values);
+  if (bell) {
+    words_to_bell(words, values);
+  } else {
+    words_to_normal(words, values);
+  }
   apply_distribution(first_block, random, values);
   if (random.dtype == Dtype::bfloat16) {
     round_to_bfloat16(values, static_cast<std::uint16_t*>(out));
@@ -145,7 +158,7 @@ Result<Distribution> parse_distribution(std::string_view text) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<Distribution>(i);
   }
-  return input_error("unknown distribution '{}'{}: normal, scaled, spiky, ties, flat or tiny", text,
+  return input_error("unknown distribution '{}'{}: normal, scaled, spiky, ties, flat, tiny or bell", text,
                      base::did_you_mean(text, kNames));
 }
 

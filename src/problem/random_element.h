@@ -112,6 +112,7 @@ enum class Distribution {
   ties,    ///< near 1 or -1: normal / 64 away from zero from there
   flat,    ///< normal / 16
   tiny,    ///< normal, one element in 8 times 2^-130, which is subnormal in bf16 and fp32
+  bell,    ///< sums of four random bytes with variance 1, within 3.46: timed calls have them, as they cost little to make
 };
 
 /// Spiky inputs: a value whose spike word is below this (one of 1024) is multiplied by kSpikeFactor.
@@ -124,11 +125,24 @@ constexpr float kFlatFactor = 0.0625f;
 constexpr std::uint32_t kTinyBelow = 1u << 29;
 constexpr float kTinyFactor = 0x1p-130f;
 
+/// A sum of four bytes has the variance 4 (256^2 - 1) / 12 = 21845.
+constexpr float kBellFactor = 6.76587485e-3f;
+
+PTXBENCH_HD float bell_value(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  const auto sum = static_cast<std::int32_t>(__dp4a(word, 0x01010101u, 0u));
+#else
+  const auto sum = static_cast<std::int32_t>((word & 0xffu) + ((word >> 8) & 0xffu) + ((word >> 16) & 0xffu) + (word >> 24));
+#endif
+  return exact::multiply(exact::from_int(sum - 510), kBellFactor);
+}
+
 /// Near ties: values close to 1 or -1, with the sign of a normal value and a 64th of its size beyond.
 PTXBENCH_HD float near_tie(float normal) { return exact::fma(normal, 0.015625f, normal < 0.0f ? -1.0f : 1.0f); }
 
 /// Counter of element `element` (in blocks of four) of tensor `tensor`; `purpose` 0 gives values, 1 says which are
-/// spikes (or tiny), 2 gives scale factors (scale_factors.h), 3 offsets and pages (gqa_inputs.cpp).
+/// spikes (or tiny), 2 gives scale factors (scale_factors.h), 3 offsets and pages (gqa_inputs.cpp), 4 the bytes
+/// whose sums are bell-shaped, a word for each element.
 PTXBENCH_HD PhiloxBlock element_counter(std::uint64_t block, std::uint32_t tensor, std::uint32_t purpose) {
   return {{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), tensor, purpose}};
 }
@@ -145,6 +159,11 @@ PTXBENCH_HD float normal_element(std::uint64_t seed, std::uint32_t tensor, std::
 /// The fp32 value of one element under any distribution.
 PTXBENCH_HD float random_element(Distribution distribution, std::uint64_t seed, std::uint32_t tensor,
                                  std::uint64_t element) {
+  if (distribution == Distribution::bell) {
+    const PhiloxBlock block = philox(element_counter(element >> 2, tensor, 4), static_cast<std::uint32_t>(seed),
+                                     static_cast<std::uint32_t>(seed >> 32));
+    return bell_value(block.word[element & 3u]);
+  }
   const float normal = normal_element(seed, tensor, element);
   if (distribution == Distribution::normal) return normal;
   if (distribution == Distribution::scaled) return exact::multiply(normal, kScaledFactor);

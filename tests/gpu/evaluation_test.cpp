@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "evaluation/evaluator.h"
 #include "evaluator_fixture.h"
 #include "gpu/executor_process.h"
+#include "problem/dataset.h"
 
 namespace ptxbench::evaluation {
 namespace {
@@ -42,8 +44,52 @@ TEST_F(OnGpu, ExamplesPassAndAreTimed) {
     ASSERT_EQ(got.performance.size(), 1u) << name;
     EXPECT_TRUE(got.performance[0].times.speedup.has_value()) << got.performance[0].no_baseline;
     EXPECT_GT(got.performance[0].times.candidate.value, 0);
-    EXPECT_TRUE(got.performance[0].fresh_inputs);
+    EXPECT_EQ(got.performance[0].inputs, TimedInputs::fresh);
     EXPECT_GE(got.performance[0].verified_calls, 1u);
+  }
+}
+
+// O and L of a backward pass follow from the other inputs: none of them can be made anew, but all can be permuted.
+TEST_F(OnGpu, BackwardPassesMeetPermutedInputs) {
+  EvaluateOptions timed = options();
+  timed.timing = true;
+  timed.count_instructions = false;
+  timed.stop = gpu::StopRule::exactly(24);
+  const auto dataset = problem::Dataset::load(problem::dataset_roots({}).value()).value();
+  const std::string honest = example_source("attention_backward.cu");
+  const std::string replayed = base::replace_all(honest, "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, attention_backward::run);", R"(
+void replay(tvm::ffi::TensorView q, tvm::ffi::TensorView k, tvm::ffi::TensorView v, tvm::ffi::TensorView o,
+            tvm::ffi::TensorView d_o, tvm::ffi::TensorView l, tvm::ffi::TensorView d_q, tvm::ffi::TensorView d_k,
+            tvm::ffi::TensorView d_v) {
+  static int calls = 0;
+  static void* kept[3];
+  void* const out[3] = {d_q.data_ptr(), d_k.data_ptr(), d_v.data_ptr()};
+  const size_t bytes = 2 * q.size(0) * q.size(1) * q.size(2) * q.size(3);
+  const auto stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(q.device().device_type, q.device().device_id));
+  const bool first = calls++ == 0;
+  if (first) attention_backward::run(q, k, v, o, d_o, l, d_q, d_k, d_v);
+  for (int i = 0; i < 3; ++i) {
+    if (first) cudaMalloc(&kept[i], bytes);
+    cudaMemcpyAsync(first ? kept[i] : out[i], first ? out[i] : kept[i], bytes, cudaMemcpyDeviceToDevice, stream);
+  }
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, replay);
+)");
+  ASSERT_NE(replayed, honest);
+  for (const std::string name : {"mha_bwd_d128", "mha_bwd_d64"}) {
+    const auto* definition = dataset.find_definition(name).value();
+    const auto workload = dataset.workload_for_axes(*definition, {"B=2", "H=3", "S=330"}).value();
+    const auto problem = problem::make_problem(*definition, workload).value();
+    const Evaluation good = evaluate(honest, problem, timed);
+    EXPECT_EQ(good.verdict, Status::passed) << name << dump(good);
+    ASSERT_EQ(good.performance.size(), 1u) << name << dump(good);
+    EXPECT_EQ(good.performance[0].inputs, TimedInputs::permuted);
+    EXPECT_GE(good.performance[0].verified_calls, 6u);
+    EXPECT_GT(good.performance[0].verified_elements, 6u * 3 * 512);
+    // The first call's results, again and again.
+    const Evaluation bad = evaluate(replayed, problem, timed);
+    EXPECT_EQ(bad.verdict, Status::failed) << name << dump(bad);
+    EXPECT_NE(find(bad, "timing.wrong-output"), nullptr) << name << dump(bad);
   }
 }
 

@@ -99,6 +99,21 @@ TEST(RandomTensor, DistributionsAreTheDefinitionsTransformations) {
          [](float normal, std::uint32_t word) { return word < kTinyBelow ? normal * kTinyFactor : normal; });
 }
 
+TEST(RandomTensor, BellValuesAreSumsOfBytes) {
+  std::vector<float> values(5000);
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{3}, (std::uint64_t{1} << 34) - 7}) {
+    RandomTensor{Dtype::float32, Distribution::bell, 0x123456789abcdefu, 3}.fill(first, values.size(), values.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t element = first + i;
+      const PhiloxBlock block = philox(element_counter(element / 4, 3, 4), 0x89abcdefu, 0x1234567u);
+      int sum = 0;
+      for (int byte = 0; byte < 4; ++byte) sum += static_cast<int>(block.word[element % 4] >> (8 * byte) & 0xffu);
+      ASSERT_EQ(values[i], static_cast<float>(sum - 510) * kBellFactor) << "element " << element;
+      ASSERT_EQ(values[i], random_element(Distribution::bell, 0x123456789abcdefu, 3, element));
+    }
+  }
+}
+
 TEST(RandomTensor, TiesAndTinyValuesAreWhatTheySay) {
   std::vector<std::uint16_t> bits(1 << 16);
   RandomTensor{Dtype::bfloat16, Distribution::ties, 3, 0}.fill(0, bits.size(), bits.data());
@@ -116,7 +131,8 @@ TEST(RandomTensor, AnyRangeGivesTheSameElements) {
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16, Dtype::float32, Dtype::float8_e4m3fn, Dtype::int32,
                             Dtype::int64, Dtype::boolean}) {
     for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                            Distribution::ties, Distribution::flat, Distribution::tiny}) {
+                                            Distribution::ties, Distribution::flat, Distribution::tiny,
+                                            Distribution::bell}) {
       const RandomTensor random{dtype, distribution, 9, 1};
       std::vector<std::byte> whole(bytes_of(dtype, 3000)), part(bytes_of(dtype, 3000));
       random.fill(0, 3000, whole.data());
@@ -161,6 +177,11 @@ TEST(RandomTensor, Moments) {
   EXPECT_NEAR(normal[1], 1, 0.007);
   EXPECT_NEAR(normal[2], 3, 0.05);
   EXPECT_NEAR(moments({Dtype::float32, Distribution::scaled, 5, 0})[1], 16, 0.1);
+  // A sum of four uniform values: 3 - 6 / (5 * 4) for the fourth moment.
+  const auto bell = moments({Dtype::float32, Distribution::bell, 5, 0});
+  EXPECT_NEAR(bell[0], 0, 0.005);
+  EXPECT_NEAR(bell[1], 1, 0.007);
+  EXPECT_NEAR(bell[2], 2.7, 0.05);
   // One in 1024 with 256 times the square: 1 - 1/1024 + 256/1024.
   EXPECT_NEAR(moments({Dtype::float32, Distribution::spiky, 5, 0})[1], 1.249, 0.05);
 }

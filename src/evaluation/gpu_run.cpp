@@ -567,8 +567,7 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::uint64_t element = problem::bits_of(outputs[i].dtype) / 8;
     const std::int64_t columns = outputs[i].shape.empty() ? 1 : outputs[i].shape.back();
-    const bool flipped =
-        timed_inputs_ == TimedInputs::permuted && permutation(seed).flipped(permuted_.outputs.at(i));
+    const bool flipped = timed_inputs_ == TimedInputs::permuted && permutation(seed).flipped(permuted_.outputs.at(i));
     for (const problem::Tile& tile : sample.tiles[i]) {
       const auto bytes = static_cast<std::uint64_t>(tile.column_end - tile.column_begin) * element;
       for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) {
@@ -639,17 +638,17 @@ Result<GpuRun::Timed> GpuRun::time() {
       samples_kept.push_back(choose_sample(chosen, seeds[chosen]));
       keep.push_back({{"call", samples_kept.back().call}, {"parts", samples_kept.back().parts}});
     }
-    auto reply = in_turn({{"op", "time"},
-                          {"seeds", seeds},
-                          {"distribution", static_cast<int>(timed_inputs_ == TimedInputs::fresh
-                                                                ? kTimedDistribution
-                                                                : inputs_.distribution)},
-                          {"permuted", timed_inputs_ == TimedInputs::permuted},
-                          {"fresh", timed_inputs_ == TimedInputs::fresh},
-                          {"order", random()},
-                          {"keep", std::move(keep)},
-                          {"most_ms", std::chrono::milliseconds(kBatchTime).count()},
-                          {"to", download_}});
+    auto reply =
+        in_turn({{"op", "time"},
+                 {"seeds", seeds},
+                 {"distribution",
+                  static_cast<int>(timed_inputs_ == TimedInputs::fresh ? kTimedDistribution : inputs_.distribution)},
+                 {"permuted", timed_inputs_ == TimedInputs::permuted},
+                 {"fresh", timed_inputs_ == TimedInputs::fresh},
+                 {"order", random()},
+                 {"keep", std::move(keep)},
+                 {"most_ms", std::chrono::milliseconds(kBatchTime).count()},
+                 {"to", download_}});
     if (!reply) return tl::unexpected<Error>(reply.error());
     const double seconds = reply->value("seconds", 0.0);
     const Json& samples = reply->at("samples");
@@ -740,7 +739,8 @@ Result<GpuRun::Timed> GpuRun::time() {
 Result<void> GpuRun::count(const std::filesystem::path& cubin, Census& census) {
   const auto code = candidate::disassemble(cubin);
   if (!code) return tl::unexpected<Error>(code.error());
-  auto reply = in_turn({{"op", "count"}, {"set", 0},
+  auto reply = in_turn({{"op", "count"},
+                        {"set", 0},
                         {"seed", timed_inputs_ == TimedInputs::fresh ? secret() : inputs_.seed},
                         {"distribution", static_cast<int>(inputs_.distribution)},
                         {"to", download_}});

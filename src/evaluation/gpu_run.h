@@ -106,7 +106,7 @@ class GpuRun {
   std::size_t sets_ = 1;
   TimedInputs timed_inputs_ = TimedInputs::fresh;
   PermutedInputs permuted_;  ///< if timed_inputs_ says so
-  base::Json description_;  ///< of the baseline, without a plan
+  base::Json description_;   ///< of the baseline, without a plan
   std::string baseline_, baseline_version_, no_baseline_;
   std::vector<bool> random_;                   ///< per input
   base::Json seconds_ = base::Json::object();  ///< spent, by step

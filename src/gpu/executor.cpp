@@ -205,7 +205,9 @@ Result<Json> Executor::prepare(const Json& request, std::vector<cuda_shim::Owned
   workspace_ = std::make_unique<Workspace>(*device_, *memory_, kernels_);
   const Json& arguments = request.at("arguments");
   if (arguments.size() > candidate::kMaxArguments) return infrastructure_error("too many arguments");
-  if (auto placed = workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_, contents_of(request)); !placed)
+  if (auto placed =
+          workspace_->place(arguments, request.at("sets").get<std::size_t>(), bulk_view_, contents_of(request));
+      !placed)
     // Others may have the memory now: not the candidate's fault, nor the request's.
     return infrastructure_error("{}", placed.error().message);
   if (auto filled = workspace_->fill_guards(); !filled) return tl::unexpected<Error>(filled.error());

@@ -97,7 +97,7 @@ class Executor {
   candidate::Call call_;  ///< addresses are filled in per call
   std::vector<std::uint64_t> baseline_outputs_;
   std::uint64_t flush_ = 0, flush_bytes_ = 0, stamps_ = 0, kept_ = 0;
-  std::uint64_t changes_ = 0;  ///< two counters: words of inputs and bytes of guard zones that timed calls changed
+  std::uint64_t changes_ = 0;      ///< two counters: words of inputs and bytes of guard zones that timed calls changed
   std::uint32_t* gate_ = nullptr;  ///< host memory that gate kernels look at
   std::uint64_t gate_address_ = 0;
   std::uint32_t ticket_ = 0;

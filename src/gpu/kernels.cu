@@ -58,7 +58,7 @@ __device__ void random_four(Distribution distribution, std::uint64_t seed, std::
   const auto key0 = static_cast<std::uint32_t>(seed);
   const auto key1 = static_cast<std::uint32_t>(seed >> 32);
   if (distribution == Distribution::bell) {
-    const problem::PhiloxBlock words = problem::philox(problem::element_counter(block, tensor, 4), key0, key1);
+    const problem::PhiloxBlock words = problem::philox(problem::element_counter(block, tensor, 4), key0, key1, problem::kBellRounds);
     for (int i = 0; i < 4; ++i) out[i] = problem::bell_value(words.word[i]);
     return;
   }

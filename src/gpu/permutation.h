@@ -7,8 +7,8 @@
 
 namespace ptxbench::gpu {
 
-/// How a timed call sees inputs whose contents have to fit each other, so that they cannot be made anew: the same slices
-/// in another order, with signs that a secret seed flips. Judge and executor derive it alike.
+/// How a timed call sees inputs whose contents have to fit each other, so that they cannot be made anew: the same
+/// slices in another order, with signs that a secret seed flips. Judge and executor derive it alike.
 struct SlicePermutation {
   static constexpr unsigned kFlips = 3;  ///< groups of tensors whose signs flip together
 

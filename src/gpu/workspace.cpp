@@ -287,8 +287,7 @@ Result<std::vector<std::string>> Workspace::changed_inputs(std::size_t set, cons
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const WorkArgument& argument = arguments_[i];
     if (argument.output || argument.bytes == 0) continue;
-    if (auto done = fill_input(argument, scratch_, contents); !done)
-      return tl::unexpected<Error>(done.error());
+    if (auto done = fill_input(argument, scratch_, contents); !done) return tl::unexpected<Error>(done.error());
     CUresult result = cuda.cuMemsetD8Async(counter_, 0, 8, device_.stream());
     if (result == CUDA_SUCCESS && argument.bytes >= 8) {
       if (auto done = kernels_.count_differences(address(set, i), scratch_, argument.bytes / 8, counter_); !done)

@@ -13,8 +13,7 @@
 namespace ptxbench::problem {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames = {"normal", "scaled", "spiky", "ties",
-                                                    "flat",   "tiny",   "bell"};
+constexpr std::array<std::string_view, 7> kNames = {"normal", "scaled", "spiky", "ties", "flat", "tiny", "bell"};
 
 constexpr int kBlocks = 64;             // Philox blocks made together
 constexpr int kElements = 4 * kBlocks;  // elements in them
@@ -25,7 +24,7 @@ struct Words {
 
 /// Words of `kBlocks` consecutive blocks, one array per word.
 PTXBENCH_CLONES void make_words(std::uint64_t first_block, const RandomTensor& random, std::uint32_t purpose,
-                                Words& words) {
+                                int rounds, Words& words) {
   const auto key0 = static_cast<std::uint32_t>(random.seed);
   const auto key1 = static_cast<std::uint32_t>(random.seed >> 32);
   const std::uint32_t tensor = random.tensor;
@@ -38,7 +37,7 @@ PTXBENCH_CLONES void make_words(std::uint64_t first_block, const RandomTensor& r
   }
   std::uint32_t k0 = key0;
   std::uint32_t k1 = key1;
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (int i = 0; i < kBlocks; ++i) {
       const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * words.word[0][i];
       const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * words.word[2][i];
@@ -106,7 +105,7 @@ void apply_distribution(std::uint64_t first_block, const RandomTensor& random, f
     case Distribution::spiky:
     case Distribution::tiny: {
       Words spikes;
-      make_words(first_block, random, 1, spikes);
+      make_words(first_block, random, 1, 10, spikes);
       const bool tiny = random.distribution == Distribution::tiny;
       return apply_spikes(spikes, tiny ? kTinyBelow : kSpikeBelow, tiny ? kTinyFactor : kSpikeFactor, values);
     }
@@ -124,7 +123,7 @@ PTXBENCH_CLONES void round_to_bfloat16(const float* values, std::uint16_t* out) 
 void make_elements(std::uint64_t first_block, const RandomTensor& random, void* out) {
   Words words;
   const bool bell = random.distribution == Distribution::bell && is_float(random.dtype);
-  make_words(first_block, random, bell ? 4 : 0, words);
+  make_words(first_block, random, bell ? 4 : 0, bell ? kBellRounds : 10, words);
   if (!is_float(random.dtype)) {
     alignas(64) float values[kElements];
     const bool boolean = random.dtype == Dtype::boolean;

@@ -84,7 +84,8 @@ TEST(PermutedInputs, ResultsOfABackwardPassArePermutedAlike) {
       const auto expected = permuted(truth->outputs, order, rule->outputs);
       for (std::size_t i = 0; i < expected.size(); ++i) {
         // Equal as numbers: where a sum is zero its sign may differ.
-        const auto a = expected[i].as<float>().first(expected[i].count), b = found->outputs[i].as<float>().first(expected[i].count);
+        const auto a = expected[i].as<float>().first(expected[i].count),
+                   b = found->outputs[i].as<float>().first(expected[i].count);
         for (std::size_t at = 0; at < a.size(); ++at)
           ASSERT_EQ(a[at], b[at]) << name << ", seed " << seed << ", output " << i << ", element " << at;
       }

@@ -57,7 +57,8 @@ TEST_F(OnGpu, BackwardPassesMeetPermutedInputs) {
   timed.stop = gpu::StopRule::exactly(24);
   const auto dataset = problem::Dataset::load(problem::dataset_roots({}).value()).value();
   const std::string honest = example_source("attention_backward.cu");
-  const std::string replayed = base::replace_all(honest, "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, attention_backward::run);", R"(
+  const std::string replayed =
+      base::replace_all(honest, "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, attention_backward::run);", R"(
 void replay(tvm::ffi::TensorView q, tvm::ffi::TensorView k, tvm::ffi::TensorView v, tvm::ffi::TensorView o,
             tvm::ffi::TensorView d_o, tvm::ffi::TensorView l, tvm::ffi::TensorView d_q, tvm::ffi::TensorView d_k,
             tvm::ffi::TensorView d_v) {

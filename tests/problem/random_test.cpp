@@ -105,7 +105,7 @@ TEST(RandomTensor, BellValuesAreSumsOfBytes) {
     RandomTensor{Dtype::float32, Distribution::bell, 0x123456789abcdefu, 3}.fill(first, values.size(), values.data());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::uint64_t element = first + i;
-      const PhiloxBlock block = philox(element_counter(element / 4, 3, 4), 0x89abcdefu, 0x1234567u);
+      const PhiloxBlock block = philox(element_counter(element / 4, 3, 4), 0x89abcdefu, 0x1234567u, 7);
       int sum = 0;
       for (int byte = 0; byte < 4; ++byte) sum += static_cast<int>(block.word[element % 4] >> (8 * byte) & 0xffu);
       ASSERT_EQ(values[i], static_cast<float>(sum - 510) * kBellFactor) << "element " << element;
@@ -130,9 +130,9 @@ TEST(RandomTensor, TiesAndTinyValuesAreWhatTheySay) {
 TEST(RandomTensor, AnyRangeGivesTheSameElements) {
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16, Dtype::float32, Dtype::float8_e4m3fn, Dtype::int32,
                             Dtype::int64, Dtype::boolean}) {
-    for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                            Distribution::ties, Distribution::flat, Distribution::tiny,
-                                            Distribution::bell}) {
+    for (const Distribution distribution :
+         {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::ties, Distribution::flat,
+          Distribution::tiny, Distribution::bell}) {
       const RandomTensor random{dtype, distribution, 9, 1};
       std::vector<std::byte> whole(bytes_of(dtype, 3000)), part(bytes_of(dtype, 3000));
       random.fill(0, 3000, whole.data());

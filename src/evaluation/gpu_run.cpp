@@ -29,13 +29,16 @@ constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
 constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
 constexpr std::size_t kMostSets = 4;
-constexpr std::size_t kSamples = 3;             ///< calls of a batch that are verified
+constexpr std::size_t kSamples = 3;             ///< calls that are verified, of each kBatch
 constexpr std::size_t kBatch = 12;              ///< timed calls between two looks at the statistics
 constexpr std::size_t kLongBatch = 50;          ///< where there is nothing to look at: their number is given
 constexpr std::chrono::seconds kBatchTime{10};  ///< that others may have to wait for them
 
-// Generating normal values takes longer than moving them.
-constexpr auto kTimedDistribution = problem::Distribution::bell;
+// Generating normal values takes longer than moving them. In fp32 a kernel could tell the few values that `bell` has
+// from a number's bits, and do the sum in whole numbers.
+problem::Distribution timed_distribution(problem::Dtype dtype) {
+  return dtype == problem::Dtype::float32 ? problem::Distribution::normal : problem::Distribution::bell;
+}
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -281,6 +284,7 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
       if (random && problem::is_float(argument.dtype) && argument.dtype != problem::Dtype::float4_e2m1) {
         random_.back() = true;
         one["random"] = random->tensor;
+        one["timed"] = static_cast<int>(timed_distribution(argument.dtype));
       } else {
         one["upload"] = upload_bytes;
         uploads.emplace_back(argument.input, upload_bytes);
@@ -292,6 +296,7 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
     }
     list.push_back(std::move(one));
   }
+  if (std::find(random_.begin(), random_.end(), true) == random_.end()) timed_inputs_ = TimedInputs::repeated;
   if (timed_inputs_ == TimedInputs::repeated && options_.timing) {
     if (auto permuted = permuted_inputs(problem_)) {
       timed_inputs_ = TimedInputs::permuted;
@@ -300,7 +305,9 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
       for (Json& one : list) {
         if (one.contains("output") || input >= permuted_.inputs.size()) break;
         one["slices"] = permuted_.slices;
-        one["groups"] = permuted_.inputs[input++];
+        one["groups"] = permuted_.inputs[input];
+        one["renewed"] = static_cast<bool>(permuted_.free[input]);
+        ++input;
       }
     }
   }
@@ -495,6 +502,10 @@ gpu::SlicePermutation GpuRun::permutation(std::uint64_t seed) const {
   return gpu::SlicePermutation::from_seed(seed, permuted_.slices);
 }
 
+bool GpuRun::is_renewed(std::size_t input) const {
+  return timed_inputs_ == TimedInputs::fresh || (timed_inputs_ == TimedInputs::permuted && permuted_.free[input]);
+}
+
 GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const {
   constexpr std::int64_t kPlaces = 2, kRows = 16, kColumns = 64;
   std::mt19937_64 random(secret());
@@ -543,13 +554,11 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
   if (!reference) return true;  // the performance then says that nothing was verified
   problem::TruthRequest request{problem_, {}, sample.tiles, inputs_.threads};
   problem::InputOptions options = inputs_;
-  if (timed_inputs_ == TimedInputs::fresh) {
-    options.seed = seed;
-    options.distribution = kTimedDistribution;
-  }
+  options.seed = seed;
   for (std::size_t i = 0; i < state_.inputs.size(); ++i) {
     problem::ReferenceInput input;
-    if (random_[i]) {
+    if (random_[i] && is_renewed(i)) {
+      options.distribution = timed_distribution(state_.inputs[i].dtype);
       input.random = problem::random_input(problem_, i, options);
     } else {
       input.tensor = &state_.inputs[i];
@@ -628,27 +637,25 @@ Result<GpuRun::Timed> GpuRun::time() {
       seeds.push_back(timed_inputs_ == TimedInputs::repeated ? inputs_.seed : random());
     std::vector<Sample> samples_kept;
     Json keep = Json::array();
-    std::vector<std::size_t> order(batch);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::shuffle(order.begin(), order.end(), random);
-    const auto sampled = static_cast<std::ptrdiff_t>(std::min(kSamples, batch));
-    std::sort(order.begin(), order.begin() + sampled);
-    for (std::ptrdiff_t i = 0; i < sampled; ++i) {
-      const std::size_t chosen = order[static_cast<std::size_t>(i)];
-      samples_kept.push_back(choose_sample(chosen, seeds[chosen]));
-      keep.push_back({{"call", samples_kept.back().call}, {"parts", samples_kept.back().parts}});
+    for (std::size_t begin = 0; begin < batch; begin += kBatch) {
+      std::vector<std::size_t> group(std::min(kBatch, batch - begin));
+      std::iota(group.begin(), group.end(), begin);
+      std::shuffle(group.begin(), group.end(), random);
+      group.resize(std::min(kSamples, group.size()));
+      std::sort(group.begin(), group.end());
+      for (const std::size_t call : group) {
+        samples_kept.push_back(choose_sample(call, seeds[call]));
+        keep.push_back({{"call", call}, {"parts", samples_kept.back().parts}});
+      }
     }
-    auto reply =
-        in_turn({{"op", "time"},
-                 {"seeds", seeds},
-                 {"distribution",
-                  static_cast<int>(timed_inputs_ == TimedInputs::fresh ? kTimedDistribution : inputs_.distribution)},
-                 {"permuted", timed_inputs_ == TimedInputs::permuted},
-                 {"fresh", timed_inputs_ == TimedInputs::fresh},
-                 {"order", random()},
-                 {"keep", std::move(keep)},
-                 {"most_ms", std::chrono::milliseconds(kBatchTime).count()},
-                 {"to", download_}});
+    auto reply = in_turn({{"op", "time"},
+                          {"seeds", seeds},
+                          {"inputs", to_string(timed_inputs_)},
+                          {"distribution", static_cast<int>(inputs_.distribution)},
+                          {"order", random()},
+                          {"keep", std::move(keep)},
+                          {"most_ms", std::chrono::milliseconds(kBatchTime).count()},
+                          {"to", download_}});
     if (!reply) return tl::unexpected<Error>(reply.error());
     const double seconds = reply->value("seconds", 0.0);
     const Json& samples = reply->at("samples");

@@ -88,6 +88,8 @@ class GpuRun {
   Sample choose_sample(std::size_t call, std::uint64_t seed) const;
   /// Of a timed call with permuted inputs, by its seed.
   gpu::SlicePermutation permutation(std::uint64_t seed) const;
+  /// Whether each timed call has this input, if it is random, anew.
+  bool is_renewed(std::size_t input) const;
   /// Compares what was kept of a timed call, at `from` in the bulk memory, with the truth for `seed`.
   Result<bool> verify(const Sample& sample, std::uint64_t from, std::uint64_t seed, Performance& performance);
   std::chrono::milliseconds patience() const;

@@ -15,6 +15,18 @@ Json median_json(const gpu::Median& median) {
 
 }  // namespace
 
+std::string_view to_string(TimedInputs inputs) {
+  switch (inputs) {
+    case TimedInputs::fresh:
+      return "fresh";
+    case TimedInputs::permuted:
+      return "permuted";
+    case TimedInputs::repeated:
+      break;
+  }
+  return "repeated";
+}
+
 Json to_json(const Performance& performance) {
   Json axes = Json::object();
   for (const auto& [name, value] : performance.axes) axes[name] = value;
@@ -38,9 +50,7 @@ Json to_json(const Performance& performance) {
               {"timer", "events"},
               {"timer_disagreement", times.timer_disagreement},
               {"interrupted_calls", times.interrupted},
-              {"inputs", performance.inputs == TimedInputs::fresh      ? "fresh"
-                         : performance.inputs == TimedInputs::permuted ? "permuted"
-                                                                       : "repeated"},
+              {"inputs", to_string(performance.inputs)},
               {"verified",
                {{"status", !performance.verified                ? "failed"
                            : performance.verified_elements == 0 ? "unknown"

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -15,6 +16,8 @@ enum class TimedInputs {
   permuted,  ///< the same slices in another order for each call, with other signs
   repeated,  ///< the same contents at other addresses
 };
+
+std::string_view to_string(TimedInputs inputs);
 
 /// How fast the candidate was on a real GPU, and all that is needed to judge the number. Milliseconds.
 struct Performance {

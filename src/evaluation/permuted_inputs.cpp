@@ -19,6 +19,8 @@ std::optional<PermutedInputs> permuted_inputs(const problem::Problem& problem) {
   out.inputs[roles->q] = out.inputs[roles->k] = kScores;
   out.inputs[roles->v] = out.inputs[roles->o] = kValues;
   out.inputs[roles->d_o] = kGradient;
+  out.free.resize(out.inputs.size());
+  out.free[roles->d_o] = true;
   out.outputs[roles->dq] = out.outputs[roles->dk] = kScores | kValues | kGradient;
   out.outputs[roles->dv] = kGradient;
   // The GPU copies whole words of four bytes.

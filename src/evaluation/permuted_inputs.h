@@ -16,6 +16,7 @@ struct PermutedInputs {
   std::uint32_t slices = 1;
   /// Per tensor: bit g says that group g flips its signs (gpu/permutation.h).
   std::vector<unsigned> inputs, outputs;
+  std::vector<bool> free;  ///< inputs from which no other one follows: they can be made anew, if they are random
 };
 
 /// Nothing where the problem is none of these: so far, only attention's backward passes are, a slice for each head.

@@ -58,23 +58,25 @@ std::optional<ClockReader::Reading> ClockReader::read() const {
   return reading;
 }
 
-ClockSampler::ClockSampler(const std::string& pci_bus_id) : reader_(pci_bus_id) {
-  if (!reader_.missing().empty()) return;
+ClockSampler::ClockSampler(Read read, std::string missing) : read_(std::move(read)), missing_(std::move(missing)) {
+  if (!missing_.empty()) return;
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 
 void ClockSampler::work(const std::stop_token& stop) {
   constexpr auto kPause = std::chrono::milliseconds(20);
   std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return active_; })) {
+  // A wait that is stopped says whether its condition holds: the stop has to be asked for apart.
+  while (!stop.stop_requested() && changed_.wait(lock, stop, [this] { return active_; })) {
+    const std::uint64_t row = row_;
     lock.unlock();
-    const auto reading = reader_.read();
+    const auto reading = read_();
     lock.lock();
-    if (!active_) continue;  // one that took longer than what it was to stand beside
+    if (!active_ || row != row_) continue;  // it took longer than what it was to stand beside
     ++rounds_;
     if (reading) readings_.push_back(*reading);
     changed_.notify_all();
-    changed_.wait_for(lock, stop, kPause, [this] { return !active_; });
+    changed_.wait_for(lock, stop, kPause, [this, row] { return !active_ || row != row_; });
   }
 }
 
@@ -82,6 +84,7 @@ void ClockSampler::begin() {
   const std::lock_guard lock(mutex_);
   readings_.clear();
   rounds_ = 0;
+  ++row_;
   active_ = true;
   changed_.notify_all();
 }
@@ -91,7 +94,7 @@ std::vector<ClockReader::Reading> ClockSampler::end() {
   if (thread_.joinable()) changed_.wait(lock, [this] { return rounds_ > 0 || !active_; });
   active_ = false;
   changed_.notify_all();
-  return std::move(readings_);
+  return std::exchange(readings_, {});
 }
 
 std::vector<std::string> slowdown_names(std::uint64_t reasons) {

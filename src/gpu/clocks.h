@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -38,20 +39,25 @@ class ClockReader {
 /// Reads clocks beside what is measured, every 20 ms: asking takes longer than a short call.
 class ClockSampler {
  public:
-  explicit ClockSampler(const std::string& pci_bus_id);
+  using Read = std::function<std::optional<ClockReader::Reading>()>;
+  /// `missing`: why there is nothing to read; empty if there is.
+  ClockSampler(Read read, std::string missing);
   ClockSampler(const ClockSampler&) = delete;
   ClockSampler& operator=(const ClockSampler&) = delete;
   void begin();
-  /// The readings since begin(): at least one, which is waited for, if there can be any.
+  /// The readings that began after begin(): at least one, which is waited for, if there can be any. Without begin()
+  /// none.
   std::vector<ClockReader::Reading> end();
-  const std::string& missing() const { return reader_.missing(); }
+  const std::string& missing() const { return missing_; }
 
  private:
   void work(const std::stop_token& stop);
-  ClockReader reader_;
+  Read read_;
+  std::string missing_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   bool active_ = false;
+  std::uint64_t row_ = 0;   ///< begin() was called as often
   std::size_t rounds_ = 0;  ///< readings tried since begin()
   std::vector<ClockReader::Reading> readings_;
   std::jthread thread_;

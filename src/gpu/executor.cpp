@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMaxLaunches = 64;
 
 Contents contents_of(const Json& request) {
-  return {request.at("seed").get<std::uint64_t>(), request.value("distribution", 0), false};
+  return {Contents::Kind::given, request.at("seed").get<std::uint64_t>(), request.value("distribution", 0)};
 }
 
 /// Cuts a text field that the candidate's process may have written.
@@ -81,7 +81,8 @@ Result<void> Executor::start(Clock::time_point began) {
   guarded_ = std::make_unique<cuda_shim::GuardedBackend>(
       std::move(backend), std::vector<cuda_shim::TensorRange>{}, [](emulator::LaunchRequest&) {},
       cuda_shim::GuardedBackend::Limits{});
-  clocks_ = std::make_unique<ClockSampler>(device_->facts().pci_bus_id);
+  const auto reader = std::make_shared<ClockReader>(device_->facts().pci_bus_id);
+  clocks_ = std::make_unique<ClockSampler>([reader] { return reader->read(); }, reader->missing());
   step("clocks");
 
   const Driver& cuda = device_->driver();

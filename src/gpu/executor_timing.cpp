@@ -85,14 +85,14 @@ class Executor::Batch {
         seeds_(request.at("seeds").get<std::vector<std::uint64_t>>()),
         order_(request.value("order", std::uint64_t{0})),
         most_(request.value("most_ms", std::int64_t{3'600'000})),
-        contents_{0, request.value("distribution", 0), request.value("permuted", false)},
-        fresh_(request.value("fresh", false)),
+        contents_{kind_of(request.value("inputs", "")), 0, request.value("distribution", 0)},
         sets_(e_.workspace_->sets()) {
     if (!request.contains("keep")) return;
     for (const Json& one : request["keep"]) keeps_[one.at("call").get<std::size_t>()] = &one;
   }
 
   ~Batch() {
+    if (sampling_) e_.clocks_->end();
     for (const Call& call : calls_) {
       for (const Marks* one : {&call.candidate, &call.baseline}) {
         for (CUevent event : {one->start, one->end, one->stamped}) {
@@ -108,6 +108,7 @@ class Executor::Batch {
     const auto began = Clock::now();
     if (auto ready = prepare(); !ready) return tl::unexpected<Error>(ready.error());
     e_.clocks_->begin();
+    sampling_ = true;
     std::size_t index = 0;
     bool cut = false;
     while (index < seeds_.size() && !cut && make(index)) {
@@ -125,6 +126,7 @@ class Executor::Batch {
       if (!e_.backend_->fault()) return tl::unexpected<Error>(failed_->error());
     }
     const auto readings = e_.clocks_->end();
+    sampling_ = false;
     Json reply = e_.observations(waited_, report_);
     reply["seconds"] = std::chrono::duration<double>(Clock::now() - began).count();
     reply["samples"] = std::move(samples_);
@@ -157,7 +159,12 @@ class Executor::Batch {
     Result<void> result;
   };
 
-  Contents contents(std::size_t call) const { return {seeds_[call], contents_.distribution, contents_.permuted}; }
+  static Contents::Kind kind_of(std::string_view name) {
+    return name == "fresh"      ? Contents::Kind::fresh
+           : name == "permuted" ? Contents::Kind::permuted
+                                : Contents::Kind::given;
+  }
+  Contents contents(std::size_t call) const { return {contents_.kind, seeds_[call], contents_.distribution}; }
   const Driver& cuda() const { return e_.device_->driver(); }
   bool good() const { return !failed_ && !refused_ && good_; }
 
@@ -255,7 +262,7 @@ class Executor::Batch {
     if (call.baseline_last) {
       run_baseline(set, call.baseline);
       // Results for inputs that come again are cleared; those of inputs nobody sees again may stay.
-      if (!fresh_) ours(e_.clear_baseline_outputs());
+      if (contents_.kind != Contents::Kind::fresh) ours(e_.clear_baseline_outputs());
     }
     e_.open_gate(e_.ticket_);
     return good();
@@ -358,7 +365,6 @@ class Executor::Batch {
   std::uint64_t order_;             ///< bit i: the baseline goes first in call i
   std::chrono::milliseconds most_;  ///< no further call is begun after this time
   Contents contents_;               ///< of a call, but for its seed
-  bool fresh_;                      ///< no call's inputs come again
   std::size_t sets_;
   std::map<std::size_t, const Json*> keeps_;
   Call calls_[2];  ///< of call i: [i & 1]
@@ -368,6 +374,7 @@ class Executor::Batch {
   RunnerReport report_;
   Waited waited_ = Waited::answered;
   bool good_ = true;
+  bool sampling_ = false;  ///< clocks are being read
   std::optional<Result<void>> failed_;
   std::optional<Json> refused_;
 };

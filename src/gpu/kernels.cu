@@ -87,10 +87,21 @@ __device__ void random_four(Distribution distribution, std::uint64_t seed, std::
   }
 }
 
-/// What is made under the clock's eye has code of its own: it needs fewer registers.
-template <bool kBell, class Element>
-__device__ void fill_chunks(Element* out, Distribution distribution, std::uint64_t seed, std::uint32_t tensor,
-                            std::uint64_t count) {
+template <class Element>
+__device__ unsigned bits_differ(const Element& a, const Element& b) {
+  const auto* const left = reinterpret_cast<const unsigned char*>(&a);
+  const auto* const right = reinterpret_cast<const unsigned char*>(&b);
+  unsigned differ = 0;
+  for (unsigned i = 0; i < sizeof(Element); ++i) differ |= left[i] ^ right[i];
+  return differ != 0 ? 1 : 0;
+}
+
+/// Writes what the generator makes or, with somewhere to count, compares it with what is there.
+/// `bell`, which is made under the clock's eye, has code of its own: it needs fewer registers.
+template <bool kBell, bool kCompare, class Element>
+__device__ void visit_chunks(Element* out, Distribution distribution, std::uint64_t seed, std::uint32_t tensor,
+                             std::uint64_t count, unsigned long long* differences) {
+  unsigned long long mine = 0;
   const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
   for (std::uint64_t at = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at * kChunk < count; at += step) {
     float values[kChunk];
@@ -103,22 +114,52 @@ __device__ void fill_chunks(Element* out, Distribution distribution, std::uint64
     if (first + kChunk <= count) {
       Chunk<Element> chunk;
       for (int i = 0; i < kChunk; ++i) chunk.element[i] = round_to<Element>(values[i]);
-      reinterpret_cast<Chunk<Element>*>(out)[at] = chunk;
+      if (kCompare) {
+        const Chunk<Element> there = reinterpret_cast<const Chunk<Element>*>(out)[at];
+        for (int i = 0; i < kChunk; ++i) mine += bits_differ(there.element[i], chunk.element[i]);
+      } else {
+        reinterpret_cast<Chunk<Element>*>(out)[at] = chunk;
+      }
     } else {
       for (int i = 0; i < kChunk; ++i) {
-        if (first + static_cast<unsigned>(i) < count) out[first + static_cast<unsigned>(i)] = round_to<Element>(values[i]);
+        if (first + static_cast<unsigned>(i) >= count) break;
+        const Element value = round_to<Element>(values[i]);
+        Element& place = out[first + static_cast<unsigned>(i)];
+        if (kCompare) {
+          mine += bits_differ(place, value);
+        } else {
+          place = value;
+        }
       }
     }
   }
+  if (kCompare && mine != 0) atomicAdd(differences, mine);
 }
 
-template <class Element>
-__device__ void fill_random(Element* out, Distribution distribution, std::uint64_t seed, std::uint32_t tensor,
-                            std::uint64_t count) {
+template <bool kCompare, class Element>
+__device__ void visit(Element* out, Distribution distribution, std::uint64_t seed, std::uint32_t tensor,
+                      std::uint64_t count, unsigned long long* differences) {
   if (distribution == Distribution::bell) {
-    fill_chunks<true>(out, distribution, seed, tensor, count);
+    visit_chunks<true, kCompare>(out, distribution, seed, tensor, count, differences);
   } else {
-    fill_chunks<false>(out, distribution, seed, tensor, count);
+    visit_chunks<false, kCompare>(out, distribution, seed, tensor, count, differences);
+  }
+}
+
+template <bool kCompare>
+__device__ void visit_tensor(void* out, ElementType type, Distribution distribution, std::uint64_t seed,
+                             std::uint32_t tensor, std::uint64_t count, unsigned long long* differences) {
+  switch (type) {
+    case ElementType::float32:
+      return visit<kCompare>(static_cast<float*>(out), distribution, seed, tensor, count, differences);
+    case ElementType::float16:
+      return visit<kCompare>(static_cast<__half*>(out), distribution, seed, tensor, count, differences);
+    case ElementType::bfloat16:
+      return visit<kCompare>(static_cast<__nv_bfloat16*>(out), distribution, seed, tensor, count, differences);
+    case ElementType::float8_e4m3fn:
+      return visit<kCompare>(static_cast<__nv_fp8_e4m3*>(out), distribution, seed, tensor, count, differences);
+    case ElementType::float8_e5m2:
+      return visit<kCompare>(static_cast<__nv_fp8_e5m2*>(out), distribution, seed, tensor, count, differences);
   }
 }
 
@@ -126,21 +167,16 @@ __device__ void fill_random(Element* out, Distribution distribution, std::uint64
 
 extern "C" {
 
-/// The elements of problem::RandomTensor; floating types only.
+/// The elements of problem::RandomTensor; floating types only. Addresses are multiples of 16.
 __global__ void ptxbench_fill_random(void* out, ElementType type, Distribution distribution, std::uint64_t seed,
                                      std::uint32_t tensor, std::uint64_t count) {
-  switch (type) {
-    case ElementType::float32:
-      return fill_random(static_cast<float*>(out), distribution, seed, tensor, count);
-    case ElementType::float16:
-      return fill_random(static_cast<__half*>(out), distribution, seed, tensor, count);
-    case ElementType::bfloat16:
-      return fill_random(static_cast<__nv_bfloat16*>(out), distribution, seed, tensor, count);
-    case ElementType::float8_e4m3fn:
-      return fill_random(static_cast<__nv_fp8_e4m3*>(out), distribution, seed, tensor, count);
-    case ElementType::float8_e5m2:
-      return fill_random(static_cast<__nv_fp8_e5m2*>(out), distribution, seed, tensor, count);
-  }
+  visit_tensor<false>(out, type, distribution, seed, tensor, count, nullptr);
+}
+
+/// Adds the number of elements at `in` that are not those to `*differences`.
+__global__ void ptxbench_count_not_random(void* in, ElementType type, Distribution distribution, std::uint64_t seed,
+                                          std::uint32_t tensor, std::uint64_t count, unsigned long long* differences) {
+  visit_tensor<true>(in, type, distribution, seed, tensor, count, differences);
 }
 
 /// `count` words of 8 bytes from an address that is a multiple of 16.

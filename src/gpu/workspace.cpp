@@ -43,6 +43,7 @@ Result<Kernels> Kernels::load(const Device& device) {
   const auto get = [&](CUfunction& function, const char* name) {
     if (result == CUDA_SUCCESS) result = cuda.cuModuleGetFunction(&function, module, name);
   };
+  get(out.count_not_random_, "ptxbench_count_not_random");
   get(out.fill_words_, "ptxbench_fill_words");
   get(out.count_differences_, "ptxbench_count_differences");
   get(out.count_guards_, "ptxbench_count_guards");
@@ -69,6 +70,12 @@ Result<void> Kernels::fill_random(std::uint64_t out, ElementType type, int distr
                                   std::uint32_t tensor, std::uint64_t count) const {
   void* parameters[] = {&out, &type, &distribution, &seed, &tensor, &count};
   return launch(fill_random_, blocks_for(*device_, (count + 7) / 8), 256, parameters, "making inputs");
+}
+
+Result<void> Kernels::count_not_random(std::uint64_t in, ElementType type, int distribution, std::uint64_t seed,
+                                       std::uint32_t tensor, std::uint64_t count, std::uint64_t counter) const {
+  void* parameters[] = {&in, &type, &distribution, &seed, &tensor, &count, &counter};
+  return launch(count_not_random_, blocks_for(*device_, (count + 7) / 8), 256, parameters, "comparing inputs");
 }
 
 Result<void> Kernels::fill_words(std::uint64_t out, std::uint64_t word, std::uint64_t count) const {
@@ -135,11 +142,13 @@ Result<void> Workspace::place(const base::Json& arguments, std::size_t sets, std
     if (one.contains("random")) {
       argument.random = element_type(one.at("dtype").get<std::string>());
       argument.tensor = one["random"].get<std::uint32_t>();
+      argument.timed = one.value("timed", 0);
       if (!argument.random) return infrastructure_error("{} cannot be generated on the GPU", argument.name);
     }
     if (one.contains("slices")) {
       argument.slices = one["slices"].get<std::uint32_t>();
       argument.groups = one.at("groups").get<unsigned>();
+      argument.renewed = argument.random && one.value("renewed", false);
       argument.signs = one.at("dtype") == "float32" ? 0x8000'0000u : 0x8000'8000u;
       if (argument.slices == 0 || argument.bytes % (std::uint64_t{4} * argument.slices) != 0)
         return infrastructure_error("the slices of {} are no whole words", argument.name);
@@ -209,16 +218,37 @@ std::vector<cuda_shim::TensorRange> Workspace::ranges(std::size_t set) const {
 
 Result<void> Workspace::fill_input(const WorkArgument& argument, std::uint64_t address,
                                    const Contents& contents) const {
-  if (contents.permuted && argument.slices != 0) {
+  const bool given = contents.kind == Contents::Kind::given;
+  const auto generate = [&](std::uint64_t to) {
+    return kernels_.fill_random(to, *argument.random, given ? contents.distribution : argument.timed, contents.seed,
+                                argument.tensor, argument.count);
+  };
+  if (contents.kind == Contents::Kind::permuted && argument.slices != 0) {
     const auto permutation = SlicePermutation::from_seed(contents.seed, argument.slices);
+    if (argument.renewed) {
+      if (auto made = generate(argument.base); !made) return made;
+    }
     return kernels_.permute_slices(address, argument.base, argument.bytes / argument.slices, permutation,
                                    permutation.flipped(argument.groups) ? argument.signs : 0);
   }
-  if (argument.random)
-    return kernels_.fill_random(address, *argument.random, contents.distribution, contents.seed, argument.tensor,
-                                argument.count);
+  if (argument.random) return generate(address);
   return device_.check(device_.driver().cuMemcpyDtoDAsync(address, argument.base, argument.bytes, device_.stream()),
                        "copying inputs");
+}
+
+Result<void> Workspace::count_input(const WorkArgument& argument, std::uint64_t address, const Contents& contents,
+                                    std::uint64_t counter) const {
+  if (contents.kind == Contents::Kind::permuted && argument.slices != 0) {
+    if (auto done = fill_input(argument, scratch_, contents); !done) return done;
+    return kernels_.count_differences(address, scratch_, argument.bytes / 8, counter);
+  }
+  if (argument.random) {
+    const int distribution = contents.kind == Contents::Kind::given ? contents.distribution : argument.timed;
+    return kernels_.count_not_random(address, *argument.random, distribution, contents.seed, argument.tensor,
+                                     argument.count, counter);
+  }
+  return argument.bytes < 8 ? Result<void>{}
+                            : kernels_.count_differences(address, argument.base, argument.bytes / 8, counter);
 }
 
 Result<void> Workspace::fill_inputs(std::size_t set, const Contents& contents) const {
@@ -273,10 +303,8 @@ Result<void> Workspace::count_overrun(std::uint64_t counter) const {
 Result<void> Workspace::count_changed(std::size_t set, const Contents& contents, std::uint64_t counter) const {
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const WorkArgument& argument = arguments_[i];
-    if (argument.output || argument.bytes < 8) continue;
-    if (auto done = fill_input(argument, scratch_, contents); !done) return done;
-    if (auto done = kernels_.count_differences(address(set, i), scratch_, argument.bytes / 8, counter); !done)
-      return done;
+    if (argument.output || argument.bytes == 0) continue;
+    if (auto done = count_input(argument, address(set, i), contents, counter); !done) return done;
   }
   return {};
 }
@@ -287,19 +315,18 @@ Result<std::vector<std::string>> Workspace::changed_inputs(std::size_t set, cons
   for (std::size_t i = 0; i < arguments_.size(); ++i) {
     const WorkArgument& argument = arguments_[i];
     if (argument.output || argument.bytes == 0) continue;
-    if (auto done = fill_input(argument, scratch_, contents); !done) return tl::unexpected<Error>(done.error());
     CUresult result = cuda.cuMemsetD8Async(counter_, 0, 8, device_.stream());
-    if (result == CUDA_SUCCESS && argument.bytes >= 8) {
-      if (auto done = kernels_.count_differences(address(set, i), scratch_, argument.bytes / 8, counter_); !done)
-        return tl::unexpected<Error>(done.error());
-    }
+    if (auto done = device_.check(result, "comparing inputs"); !done) return tl::unexpected<Error>(done.error());
+    if (auto done = count_input(argument, address(set, i), contents, counter_); !done)
+      return tl::unexpected<Error>(done.error());
     std::uint64_t differences = 0, tails[2]{};
-    const std::uint64_t rest = argument.bytes % 8, whole = argument.bytes - rest;
-    if (result == CUDA_SUCCESS) result = cuda.cuMemcpyDtoHAsync(&differences, counter_, 8, device_.stream());
+    const std::uint64_t rest = argument.random ? 0 : argument.bytes % 8, whole = argument.bytes - rest;
+    result = cuda.cuMemcpyDtoHAsync(&differences, counter_, 8, device_.stream());
     if (rest != 0) {
       if (result == CUDA_SUCCESS)
         result = cuda.cuMemcpyDtoHAsync(&tails[0], address(set, i) + whole, rest, device_.stream());
-      if (result == CUDA_SUCCESS) result = cuda.cuMemcpyDtoHAsync(&tails[1], scratch_ + whole, rest, device_.stream());
+      if (result == CUDA_SUCCESS)
+        result = cuda.cuMemcpyDtoHAsync(&tails[1], argument.base + whole, rest, device_.stream());
     }
     if (auto done = device_.check(result, "comparing inputs"); !done) return tl::unexpected<Error>(done.error());
     if (auto done = device_.synchronize("comparing inputs"); !done) return tl::unexpected<Error>(done.error());

@@ -20,6 +20,9 @@ class Kernels {
   static Result<Kernels> load(const Device& device);
   Result<void> fill_random(std::uint64_t out, ElementType type, int distribution, std::uint64_t seed,
                            std::uint32_t tensor, std::uint64_t count) const;
+  /// Adds the number of elements that are not those to the word at `counter`.
+  Result<void> count_not_random(std::uint64_t in, ElementType type, int distribution, std::uint64_t seed,
+                                std::uint32_t tensor, std::uint64_t count, std::uint64_t counter) const;
   /// Words of 8 bytes; addresses are multiples of 16.
   Result<void> fill_words(std::uint64_t out, std::uint64_t word, std::uint64_t count) const;
   Result<void> count_differences(std::uint64_t left, std::uint64_t right, std::uint64_t words,
@@ -39,8 +42,8 @@ class Kernels {
   Result<void> launch(CUfunction function, unsigned blocks, unsigned threads, void** parameters, const char* what,
                       unsigned rows = 1) const;
   const Device* device_ = nullptr;
-  CUfunction fill_random_ = nullptr, fill_words_ = nullptr, count_differences_ = nullptr, count_guards_ = nullptr,
-             permute_slices_ = nullptr, gate_ = nullptr, stamp_ = nullptr;
+  CUfunction fill_random_ = nullptr, count_not_random_ = nullptr, fill_words_ = nullptr, count_differences_ = nullptr,
+             count_guards_ = nullptr, permute_slices_ = nullptr, gate_ = nullptr, stamp_ = nullptr;
 };
 
 /// One tensor of the call, or a scalar (bytes 0).
@@ -52,18 +55,25 @@ struct WorkArgument {
   /// Of inputs: made by the generator, or copied from `base`.
   std::optional<ElementType> random;
   std::uint32_t tensor = 0;
+  int timed = 0;  ///< the distribution of one that is made anew for a timed call
   std::uint64_t base = 0;
   /// Of inputs that may be permuted: slices, groups that flip their signs, and the sign bits of 4 bytes. They have a
   /// `base`, generated or not.
   std::uint32_t slices = 0, signs = 0;
   unsigned groups = 0;
+  bool renewed = false;  ///< and is made anew for each call before it is permuted
 };
 
 /// What the inputs of a call are.
 struct Contents {
-  std::uint64_t seed = 0;  ///< of generated inputs, or of the permutation
-  int distribution = 0;    ///< problem::Distribution, of generated ones
-  bool permuted = false;   ///< the inputs that were given to place(), permuted
+  enum class Kind {
+    given,     ///< generated from seed and distribution, or copied from their bases
+    fresh,     ///< generated from the seed with their own distributions
+    permuted,  ///< those that were given to place(), permuted by the seed, but for those that are renewed
+  };
+  Kind kind = Kind::given;
+  std::uint64_t seed = 0;
+  int distribution = 0;  ///< problem::Distribution
 };
 
 /// The problem's tensors in device memory, in several sets at addresses of their own.
@@ -88,7 +98,8 @@ class Workspace {
   Result<void> fill_guards();  ///< of all sets
   /// Adds the number of bytes beside tensors, of all sets, that have changed to the word at `counter`.
   Result<void> count_overrun(std::uint64_t counter) const;
-  /// Adds the number of words in which inputs differ from what they were made to be to the word at `counter`.
+  /// Adds to the word at `counter` in how many words or elements inputs differ from what they were made to be. What is
+  /// copied is looked at in whole words of 8 bytes.
   Result<void> count_changed(std::size_t set, const Contents& contents, std::uint64_t counter) const;
 
   // These wait.
@@ -98,6 +109,8 @@ class Workspace {
 
  private:
   Result<void> fill_input(const WorkArgument& argument, std::uint64_t address, const Contents& contents) const;
+  Result<void> count_input(const WorkArgument& argument, std::uint64_t address, const Contents& contents,
+                           std::uint64_t counter) const;
   const Device& device_;
   DeviceMemory& memory_;
   const Kernels& kernels_;

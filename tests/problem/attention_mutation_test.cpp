@@ -464,8 +464,9 @@ TEST(AttentionControls, SoundKernelsPassWithMargin) {
   };
   Margins margins;
   for (const auto& [heads, s, d] : {Shape{kHeads, kS, kD}, {1, 512, 128}}) {
-    for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                            Distribution::ties, Distribution::flat, Distribution::tiny}) {
+    for (const Distribution distribution :
+         {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::ties, Distribution::flat,
+          Distribution::tiny, Distribution::bell}) {
       for (const bool causal : {false, true}) {
         const AttentionData& data = data_of(distribution, causal, heads, s, d);
         for (const std::int64_t tile : {64, 128}) {

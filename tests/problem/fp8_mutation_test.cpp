@@ -20,8 +20,8 @@
 namespace ptxbench::problem {
 namespace {
 
-constexpr Distribution kAll[] = {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                 Distribution::ties,   Distribution::flat,   Distribution::tiny};
+constexpr Distribution kAll[] = {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::ties,
+                                 Distribution::flat,   Distribution::tiny,   Distribution::bell};
 
 /// What a sound kernel passes even: 1.5 times of room to every limit.
 Limits tightened(Limits limits) {

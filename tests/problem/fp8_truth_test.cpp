@@ -252,8 +252,9 @@ TEST(ScaleFactors, ArePositiveUnevenAndReproducible) {
 // Whatever the inputs, O fits its type and no factor could be left out or exchanged unnoticed.
 TEST(ScaleFactors, OfAttentionFitTheInputs) {
   const Problem problem = attention_problem(2, 96, 64, true);
-  for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                          Distribution::ties, Distribution::flat, Distribution::tiny}) {
+  for (const Distribution distribution :
+       {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::ties, Distribution::flat,
+        Distribution::tiny, Distribution::bell}) {
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       const auto inputs = make_inputs(problem, options_of(distribution, seed));
       ASSERT_TRUE(inputs);

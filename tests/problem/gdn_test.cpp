@@ -14,8 +14,8 @@ namespace ptxbench::problem {
 namespace {
 
 using Kind = GdnRoles::Kind;
-constexpr Distribution kAll[] = {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                 Distribution::ties,   Distribution::flat,   Distribution::tiny};
+constexpr Distribution kAll[] = {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::ties,
+                                 Distribution::flat,   Distribution::tiny,   Distribution::bell};
 
 const std::vector<GdnCase>& cases() {
   static const std::vector<GdnCase> kList = {{Kind::decode, 5}, {Kind::mtp, 3, 4, 5}, {Kind::prefill, 3, 150}};

@@ -406,7 +406,8 @@ TensorComparison judge(const Gemm& gemm, const Tensor& output) {
 }
 
 TEST(Mutations, AllFail) {
-  for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky}) {
+  for (const Distribution distribution :
+       {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::bell}) {
     for (const Entry& mutation : mutations()) {
       const auto result = judge(gemm(distribution), mutation.make(gemm(distribution)));
       EXPECT_EQ(result.verdict, Verdict::failed) << mutation.name << " with " << to_string(distribution) << " inputs\n"
@@ -493,7 +494,8 @@ TEST(Mutations, ExplanationsNameThePlace) {
 }
 
 TEST(Controls, SoundVariantsPass) {
-  for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky}) {
+  for (const Distribution distribution :
+       {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::bell}) {
     const Gemm& g = gemm(distribution);
     const std::pair<const char*, Mutation> controls[] = {
         {"rounded truth", [](const Gemm& x) { return rounded(x.truth); }},

@@ -426,8 +426,9 @@ TEST(GqaControls, SoundKernelsPassWithMargin) {
   shapes.push_back({GqaKind::prefill, 2, 20, 90, 99, 1, 16, 1, 512, Distribution::normal, 64});
   shapes.push_back({GqaKind::ragged, 3, 40, 90, 1, 1, 8, 8, 192, Distribution::normal, 0, 128});
   Margins margins;
-  for (const Distribution distribution : {Distribution::normal, Distribution::scaled, Distribution::spiky,
-                                          Distribution::ties, Distribution::flat, Distribution::tiny}) {
+  for (const Distribution distribution :
+       {Distribution::normal, Distribution::scaled, Distribution::spiky, Distribution::ties, Distribution::flat,
+        Distribution::tiny, Distribution::bell}) {
     for (const GqaCase& what : shapes) {
       const GqaData& data = data_of(what, distribution);
       GqaModel models[4];

@@ -239,6 +239,45 @@ class Page(unittest.TestCase):
         self.assertGreater(self.browser.run("document.querySelectorAll('.line.added').length"), 0)
         self.shot("6-changes")
 
+    def test_the_trajectory_asked_for_last_is_shown(self):
+        """Whichever texts are unpacked first."""
+        def kernel_after(*clicks, slow=False):
+            self.open(self.own)
+            self.show("list")
+            if slow:  # what is unpacked first takes longest
+                self.browser.run("window.calls = 0; const text = Response.prototype.text; Response.prototype.text = async function() {"
+                                 "const mine = window.calls++, out = await text.call(this); if (mine === 0) await new Promise(done => setTimeout(done, 400)); return out; }")
+            for row in clicks:
+                self.browser.run(f"document.querySelectorAll('#trajectories .link')[{row}].click()")
+            self.browser.wait("document.querySelector('#view').open")
+            self.browser.run("new Promise(done => setTimeout(done, 600))")
+            # The first turn of some has no kernel; the last one's is anyone's own.
+            self.browser.run("[...document.querySelectorAll('#view [role=tab]')].findLast(t => !t.textContent.includes('Extraction')).click()")
+            return self.text("#view .source")
+        first, second = kernel_after(0), kernel_after(1)
+        self.assertNotEqual(first, second)
+        self.assertEqual(kernel_after(0, 1, slow=True), second)
+
+    def test_incomplete_files_say_so(self):
+        page = self.own.read_text()
+        cut = pathlib.Path(self.folder.name) / "cut.html"
+        # Within the charting library, which is the last script: figures are there, charts are not.
+        cut.write_text(page[:page.index(";window.ptxbenchCharting();")])
+        self.browser.open(f"file://{cut}")
+        self.browser.settle()
+        self.assertIn("charting library", self.text("#failure"))
+        self.assertGreater(self.browser.run("document.querySelectorAll('#key .card').length"), 3)
+        self.browser.wait("document.querySelectorAll('#trajectories tbody tr').length > 3")  # needs no chart
+        self.assertIn("cannot be drawn", self.text("#fast .body"))
+        # Within the data.
+        begin = page.index('id="data">')
+        cut.write_text(page[:begin + 2000] + "</script>" + page[page.index("</script>", begin) + 9:])
+        self.browser.call("Page.navigate", url=f"file://{cut}")
+        self.browser.wait("document.querySelector('#failure') && !document.querySelector('#failure').hidden")
+        self.assertIn("cannot be read", self.text("#failure"))
+        self.assertGreater(len(self.browser.problems()), 0)
+        self.browser.events.clear()  # these errors are what is tested
+
     def test_differences_are_right(self):
         """What the page shows as changes turns the old kernel into the new one, and is as short as it can be."""
         self.open(self.own)

@@ -14,7 +14,13 @@ function drawSection(name) {
   if (!state.data || !dirty.has(name)) return;
   dirty.delete(name);
   const body = document.querySelector(`#${name} .body`);
-  SECTIONS[name](body);
+  try {
+    SECTIONS[name](body);
+  } catch (error) {
+    // The others are none the worse for it.
+    console.error(error);
+    body.prepend(el("p", {class: "failure", role: "alert"}, `This section cannot be drawn (${error.message || error}).`));
+  }
   body.style.minHeight = "";
 }
 
@@ -136,8 +142,9 @@ const sections = () => [...document.querySelectorAll("main section[aria-labelled
 function watch() {
   // Here and now, and not when the browser says that they are seen: that is a frame later.
   for (const section of sections()) {
-    if (section.getBoundingClientRect().top >= innerHeight) break;
-    drawSection(section.id);
+    const {top, bottom} = section.getBoundingClientRect();
+    if (top >= innerHeight) break;
+    if (bottom > 0) drawSection(section.id);
   }
   timings.ready = performance.now();
   const observe = (set, margin, change) => {
@@ -165,11 +172,11 @@ async function follow() {
         const data = await fetch("data");
         const version = Number(data.headers.get("X-Version"));
         const json = await unzip(await data.arrayBuffer());
-        state.version = version;
         // Whoever reads a trajectory is not disturbed.
         show(json);
         if (first) { await charting; watch(); } else drawRest();
         first = false;
+        state.version = version;
       }
       failures = 0;
       live.className = "live" + (reply.error ? " bad" : "");
@@ -183,14 +190,19 @@ async function follow() {
   }
 }
 
-/** Kept when the charting library is there, which the page has after this script. */
-const charting = new Promise(done => { window.ptxbenchCharting = done; });
+/** Kept when the charting library is there, which the page has after this script, or when it is clear that it will not be. */
+const charting = new Promise(done => {
+  window.ptxbenchCharting = done;
+  document.addEventListener("DOMContentLoaded", () => {
+    if (!window.Chart) fail("The charting library of this page did not start; the file may be incomplete.");
+    done();
+  });
+});
 
 async function start() {
   drawTheme();
   byId("theme").addEventListener("click", changeTheme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  if (typeof DecompressionStream === "undefined") return fail("This browser is too old to open the data (no DecompressionStream): Chrome 80, Firefox 113 or Safari 16.4 are new enough.");
   const block = byId("data");
   if (!block) {
     state.live = true;
@@ -198,12 +210,12 @@ async function start() {
   }
   try {
     show(JSON.parse(block.textContent));
-    await charting;
-    watch();
   } catch (error) {
     fail(`The data of this page cannot be read (${error.message || error}); the file may be incomplete.`);
     throw error;
   }
+  await charting;
+  watch();
 }
 
 start();

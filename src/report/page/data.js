@@ -8,6 +8,8 @@ const NO = 0, YES = 1, UNKNOWN = 2;
 const CORRECT = 0; // label 0
 
 async function unzip(bytes) {
+  if (typeof DecompressionStream === "undefined")
+    throw new Error("this browser is too old to open what is compressed; Chrome 80, Firefox 113 and Safari 16.4 are new enough");
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }

@@ -21,11 +21,15 @@ async function openTrajectory(index) {
   viewer.turn = 0;
   viewer.texts = null;
   viewer.problem = "";
+  let texts = null, problem = "";
   try {
-    viewer.texts = await textsOf(index);
+    texts = await textsOf(index);
   } catch (error) {
-    viewer.problem = String(error.message || error);
+    problem = String(error.message || error);
   }
+  if (viewer.index !== index) return; // another one has been asked for meanwhile
+  viewer.texts = texts;
+  viewer.problem = problem;
   const turns = state.data.first[index + 1] - state.data.first[index];
   viewer.turn = Math.max(0, Math.min(turns - 1, viewer.turn));
   drawViewer();

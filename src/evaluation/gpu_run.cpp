@@ -512,6 +512,11 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const
   const auto between = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
+  // A row of LSE is a head, and the truth of each head costs its keys.
+  const auto attention = problem::attention_roles(problem_.definition);
+  const auto rows_of = [&](std::size_t output) {
+    return attention && !attention->backward && output == attention->lse ? 1 : kRows;
+  };
   Sample sample;
   sample.call = call;
   sample.parts = Json::array();
@@ -529,7 +534,7 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const
     const std::int64_t parts = std::min(kPlaces, rows);
     for (std::int64_t part = 0; part < parts; ++part) {
       const std::int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
-      const std::int64_t height = std::min(kRows, end - begin), width = std::min(kColumns, columns);
+      const std::int64_t height = std::min(rows_of(i), end - begin), width = std::min(kColumns, columns);
       problem::Tile tile;
       tile.row_begin = between(begin, end - height);
       tile.row_end = tile.row_begin + height;

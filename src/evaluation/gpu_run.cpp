@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
-#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -29,7 +28,7 @@ constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kMaxSetBytes = std::uint64_t{24} << 30;
 constexpr std::uint64_t kLeastDownload = std::uint64_t{8} << 20;  ///< instruction counts go there too
 constexpr std::size_t kMostSets = 4;
-constexpr std::size_t kSamples = 3;             ///< calls that are verified, of each kBatch
+constexpr double kSampled = 1.0 / 3;            ///< of timed calls are verified
 constexpr std::size_t kBatch = 12;              ///< timed calls between two looks at the statistics
 constexpr std::size_t kLongBatch = 50;          ///< where there is nothing to look at: their number is given
 constexpr std::chrono::seconds kBatchTime{10};  ///< that others may have to wait for them
@@ -298,7 +297,11 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
   }
   if (std::find(random_.begin(), random_.end(), true) == random_.end()) timed_inputs_ = TimedInputs::repeated;
   if (timed_inputs_ == TimedInputs::repeated && options_.timing) {
-    if (auto permuted = permuted_inputs(problem_)) {
+    auto permuted = permuted_inputs(problem_);
+    bool renewed = false;
+    for (std::size_t i = 0; permuted && i < random_.size(); ++i) renewed = renewed || (permuted->free[i] && random_[i]);
+    // Were no input made anew, results could be kept head by head.
+    if (renewed) {
       timed_inputs_ = TimedInputs::permuted;
       permuted_ = std::move(*permuted);
       std::size_t input = 0;
@@ -507,7 +510,10 @@ bool GpuRun::is_renewed(std::size_t input) const {
 }
 
 GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const {
-  constexpr std::int64_t kPlaces = 2, kRows = 16, kColumns = 64;
+  constexpr std::int64_t kPlaces = 2, kColumns = 64;
+  // What a request and the executor's memory for parts hold is enough for many calls of a few outputs.
+  const auto outputs = static_cast<std::int64_t>(problem_.output_shapes.size());
+  const std::int64_t most_rows = std::clamp<std::int64_t>(48 / std::max<std::int64_t>(1, outputs), 1, 16);
   std::mt19937_64 random(secret());
   const auto between = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
@@ -515,7 +521,7 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const
   // A row of LSE is a head, and the truth of each head costs its keys.
   const auto attention = problem::attention_roles(problem_.definition);
   const auto rows_of = [&](std::size_t output) {
-    return attention && !attention->backward && output == attention->lse ? 1 : kRows;
+    return attention && !attention->backward && output == attention->lse ? 1 : most_rows;
   };
   Sample sample;
   sample.call = call;
@@ -524,7 +530,7 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const
     std::vector<problem::Tile>& tiles = sample.tiles.emplace_back();
     const auto count = problem::element_count(problem_.output_shapes[i]);
     const std::uint64_t element = problem::bits_of(problem_.definition.outputs[i].dtype) / 8;
-    if (!count || *count == 0 || element == 0) continue;
+    if (!reference_ || !count || *count == 0 || element == 0) continue;
     const auto columns = problem_.output_shapes[i].empty() ? 1 : problem_.output_shapes[i].back();
     const std::int64_t rows = static_cast<std::int64_t>(*count) / columns;
     // Tiles are places of the truth, whose slices lie elsewhere in the call.
@@ -555,8 +561,7 @@ GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const
 }
 
 Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint64_t seed, Performance& performance) {
-  const auto reference = problem::find_reference(problem_.definition);
-  if (!reference) return true;  // the performance then says that nothing was verified
+  if (!reference_) return true;  // the performance then says that nothing was verified
   problem::TruthRequest request{problem_, {}, sample.tiles, inputs_.threads};
   problem::InputOptions options = inputs_;
   options.seed = seed;
@@ -594,7 +599,7 @@ Result<bool> GpuRun::verify(const Sample& sample, std::uint64_t from, std::uint6
       }
     }
   }
-  auto truth = (*reference)(request);
+  auto truth = (*reference_)(request);
   if (!truth) return tl::unexpected<Error>(truth.error());
   ++performance.verified_calls;
   bool good = true;
@@ -642,16 +647,13 @@ Result<GpuRun::Timed> GpuRun::time() {
       seeds.push_back(timed_inputs_ == TimedInputs::repeated ? inputs_.seed : random());
     std::vector<Sample> samples_kept;
     Json keep = Json::array();
-    for (std::size_t begin = 0; begin < batch; begin += kBatch) {
-      std::vector<std::size_t> group(std::min(kBatch, batch - begin));
-      std::iota(group.begin(), group.end(), begin);
-      std::shuffle(group.begin(), group.end(), random);
-      group.resize(std::min(kSamples, group.size()));
-      std::sort(group.begin(), group.end());
-      for (const std::size_t call : group) {
-        samples_kept.push_back(choose_sample(call, seeds[call]));
-        keep.push_back({{"call", call}, {"parts", samples_kept.back().parts}});
-      }
+    // Each call for itself, and one at least: a candidate that sees which calls were sampled learns nothing of the
+    // next.
+    const std::size_t certain = std::uniform_int_distribution<std::size_t>(0, batch - 1)(random);
+    for (std::size_t call = 0; call < batch; ++call) {
+      if (call != certain && !std::bernoulli_distribution(kSampled)(random)) continue;
+      samples_kept.push_back(choose_sample(call, seeds[call]));
+      keep.push_back({{"call", call}, {"parts", samples_kept.back().parts}});
     }
     auto reply = in_turn({{"op", "time"},
                           {"seeds", seeds},

@@ -12,6 +12,7 @@
 #include "gpu/executor_process.h"
 #include "gpu/lane.h"
 #include "problem/dataset.h"
+#include "problem/reference.h"
 
 namespace ptxbench::evaluation {
 
@@ -106,6 +107,7 @@ class GpuRun {
   bool orderly_ = true;         ///< every request was answered
   std::uint64_t download_ = 0;  ///< where outputs go in the bulk memory
   std::size_t sets_ = 1;
+  std::optional<problem::ReferenceFunction> reference_ = problem::find_reference(problem_.definition);
   TimedInputs timed_inputs_ = TimedInputs::fresh;
   PermutedInputs permuted_;  ///< if timed_inputs_ says so
   base::Json description_;   ///< of the baseline, without a plan

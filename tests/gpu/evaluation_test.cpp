@@ -85,8 +85,8 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, replay);
     EXPECT_EQ(good.verdict, Status::passed) << name << dump(good);
     ASSERT_EQ(good.performance.size(), 1u) << name << dump(good);
     EXPECT_EQ(good.performance[0].inputs, TimedInputs::permuted);
-    EXPECT_GE(good.performance[0].verified_calls, 6u);
-    EXPECT_GT(good.performance[0].verified_elements, 6u * 3 * 512);
+    EXPECT_GE(good.performance[0].verified_calls, 2u);
+    EXPECT_EQ(good.performance[0].verified_elements, good.performance[0].verified_calls * 3 * 2 * 16 * 64);
     // The first call's results, again and again.
     const Evaluation bad = evaluate(replayed, problem, timed);
     EXPECT_EQ(bad.verdict, Status::failed) << name << dump(bad);
@@ -142,7 +142,7 @@ TEST_F(OnGpu, HabitsOfHostCodeAreBorne) {
     EXPECT_EQ(got.verdict, Status::passed) << habit << dump(got);
     ASSERT_EQ(got.performance.size(), 1u) << habit << dump(got);
     EXPECT_EQ(got.performance[0].times.candidate.count, 24u);
-    EXPECT_GE(got.performance[0].verified_calls, 6u);
+    EXPECT_GE(got.performance[0].verified_calls, 2u);
     // Only a host that wants a result has its own time in a measurement.
     EXPECT_EQ(got.performance[0].times.interrupted > 0, habit == 3 || habit == 4) << habit;
     if (habit != 5) continue;

@@ -268,7 +268,12 @@ class Page(unittest.TestCase):
         self.assertIn("charting library", self.text("#failure"))
         self.assertGreater(self.browser.run("document.querySelectorAll('#key .card').length"), 3)
         self.browser.wait("document.querySelectorAll('#trajectories tbody tr').length > 3")  # needs no chart
-        self.assertIn("cannot be drawn", self.text("#fast .body"))
+        self.assertIn("cannot be drawn", self.text("#fast .failure"))
+        for _ in range(2):  # drawn again, a notice takes the place of the last one
+            self.browser.run("document.getElementById('theme').click()")
+            self.browser.settle()
+        self.assertEqual(self.browser.run("document.querySelectorAll('#pair .failure').length"), 1)
+        self.assertEqual(self.browser.run("document.querySelectorAll('.failure select').length"), 0)
         # Within the data.
         begin = page.index('id="data">')
         cut.write_text(page[:begin + 2000] + "</script>" + page[page.index("</script>", begin) + 9:])

@@ -13,13 +13,14 @@ function refresh(names) {
 function drawSection(name) {
   if (!state.data || !dirty.has(name)) return;
   dirty.delete(name);
-  const body = document.querySelector(`#${name} .body`);
+  const body = document.querySelector(`#${name} .body`), last = body.previousElementSibling;
+  if (last.matches(".failure")) last.remove();
   try {
     SECTIONS[name](body);
   } catch (error) {
     // The others are none the worse for it.
     console.error(error);
-    body.prepend(el("p", {class: "failure", role: "alert"}, `This section cannot be drawn (${error.message || error}).`));
+    body.before(el("p", {class: "failure", role: "alert"}, `This section cannot be drawn (${error.message || error}).`));
   }
   body.style.minHeight = "";
 }
@@ -110,9 +111,10 @@ function fail(text) {
 }
 
 /** Takes new data in and shows everything but the sections: these need the charting library. */
-function show(json) {
+function show(json, version) {
   const {filters, data: before} = state;
   state.data = prepare(json);
+  state.version = version;
   if (before) {
     // Numbers of names may have changed: go by the names.
     for (const [dimension, set] of Object.entries(filters)) {
@@ -130,7 +132,7 @@ function show(json) {
   byId("title").textContent = data.title || "Results";
   byId("subtitle").textContent = [count(data.turnCount, "turn"), count(data.count, "trajectory", "trajectories"), count(data.runs.length, "run"), count(data.names.model.length, "model"), count(data.names.problem.length, "problem")].join(" · ");
   byId("made").textContent = `Made by ptxbench ${data.version}, ${data.made}. Everything on this page is computed in it; nothing is sent anywhere.`;
-  if (!before) replace(byId("contents"), sections().map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
+  if (!byId("contents").firstChild) replace(byId("contents"), sections().map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
   drawFilters();
   refreshAll();
   timings.shown = performance.now();
@@ -164,19 +166,19 @@ function watch() {
 async function follow() {
   const live = byId("live");
   live.hidden = false;
-  let failures = 0, first = true;
+  let failures = 0, first = true, shown = null;
   for (;;) {
     try {
       const reply = await (await fetch("version")).json();
-      if (reply.version !== state.version) {
+      if (reply.version !== shown) {
         const data = await fetch("data");
         const version = Number(data.headers.get("X-Version"));
         const json = await unzip(await data.arrayBuffer());
         // Whoever reads a trajectory is not disturbed.
-        show(json);
+        show(json, version);
         if (first) { await charting; watch(); } else drawRest();
         first = false;
-        state.version = version;
+        shown = version;
       }
       failures = 0;
       live.className = "live" + (reply.error ? " bad" : "");
@@ -209,7 +211,7 @@ async function start() {
     return follow();
   }
   try {
-    show(JSON.parse(block.textContent));
+    show(JSON.parse(block.textContent), 0);
   } catch (error) {
     fail(`The data of this page cannot be read (${error.message || error}); the file may be incomplete.`);
     throw error;

@@ -59,10 +59,9 @@ std::vector<Tensor> permuted(const std::vector<Tensor>& tensors, const gpu::Slic
 TEST(PermutedInputs, ResultsOfABackwardPassArePermutedAlike) {
   const auto dataset = problem::Dataset::load(*problem::dataset_roots({}));
   ASSERT_TRUE(dataset) << dataset.error().message;
-  int tried = 0;
   for (const std::string name : {"mha_bwd_d128", "mha_bwd_d128_causal", "mha_bwd_d64"}) {
     const auto definition = dataset->find_definition(name);
-    if (!definition) continue;
+    ASSERT_TRUE(definition) << definition.error().message;
     const auto workload = dataset->workload_for_axes(**definition, {"B=2", "H=3", "S=70"});
     ASSERT_TRUE(workload) << workload.error().message;
     const auto problem = problem::make_problem(**definition, *workload);
@@ -90,9 +89,7 @@ TEST(PermutedInputs, ResultsOfABackwardPassArePermutedAlike) {
           ASSERT_EQ(a[at], b[at]) << name << ", seed " << seed << ", output " << i << ", element " << at;
       }
     }
-    ++tried;
   }
-  EXPECT_GE(tried, 2);
 }
 
 TEST(PermutedInputs, AreOnlyForProblemsWithARule) {

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Writes files as C++ string constants: embed.py OUTPUT.cpp HEADER NAMESPACE name=FILE...
 
-Each name becomes `std::string NAMESPACE::name()`. The text is cut into pieces, as compilers limit literals."""
+Each name becomes `std::string NAMESPACE::name()`. The text is cut into pieces, as compilers limit literals. Scripts, style
+sheets and pages are embedded in ASCII, other characters as the language's escapes: browsers read that in a fraction of
+the time, as they need one byte for each character and nothing to decode."""
 import pathlib
+import re
 import sys
 
 PIECE = 16000
@@ -22,11 +25,24 @@ def literal(piece):
     return '"' + "".join(out) + '"'
 
 
+def script_escape(character):
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+ESCAPES = {".js": script_escape, ".css": lambda character: f"\\{ord(character):x} ", ".html": lambda character: f"&#x{ord(character):x};"}
+
+
+def content_of(path):
+    content, escape = path.read_bytes(), ESCAPES.get(path.suffix)
+    return re.sub(r"[^\x00-\x7f]", lambda match: escape(match.group()), content.decode()).encode() if escape else content
+
+
 def main(output, header, namespace, *entries):
     text = [f'#include "{header}"', "", f"namespace {namespace} {{", ""]
     for entry in entries:
         name, _, path = entry.partition("=")
-        content = pathlib.Path(path).read_bytes()
+        content = content_of(pathlib.Path(path))
         pieces = [content[i:i + PIECE] for i in range(0, len(content), PIECE)]
         text.append(f"std::string {name}() {{\n  std::string text;\n  text.reserve({len(content)});")
         text += [f"  text.append({literal(piece)}, {len(piece)});" for piece in pieces]

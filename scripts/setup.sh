@@ -12,7 +12,7 @@ DEPS=${PTXBENCH_DEPS:-$ROOT/.deps}
 
 PACKAGES="cmake ninja-build g++ git make pkg-config ccache clang-format clang-tidy
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libcpp-httplib-dev
-  libsqlite3-dev libxxhash-dev libzstd-dev liblz4-dev zlib1g-dev libjs-chart.js libseccomp-dev libssl-dev libexpected-dev libgtest-dev libgmock-dev
+  libsqlite3-dev libxxhash-dev libzstd-dev liblz4-dev zlib1g-dev libseccomp-dev libssl-dev libexpected-dev libgtest-dev libgmock-dev
   libbenchmark-dev patchelf python3 python3-venv python3-pip python3-numpy ca-certificates
   ${PTXBENCH_EXTRA_PACKAGES:-}"
 
@@ -61,6 +61,21 @@ install_tvm_ffi() {
   replace_tree "$work/tree" "$DEPS/tvm_ffi"
   rm -rf "$work"
   set_stamp tvm_ffi "$stamp"
+}
+
+install_uplot() {
+  local stamp work
+  stamp=$(stamp_of "$UPLOT_WHEELS" layout-1)
+  if is_stamped uplot "$stamp" && [ -e "$DEPS/uplot/uPlot.iife.min.js" ]; then return; fi
+  say "installing uPlot $UPLOT_VERSION"
+  work=$(mktemp -d "$DEPS/work.XXXXXX")
+  download_wheels "$work/wheels" "$UPLOT_WHEELS"
+  unpack_wheels "$work/wheels" "$work/unpacked"
+  mkdir "$work/tree"
+  cp "$work"/unpacked/metaflow_extensions/card_uplot/plugins/cards/uplot/uplot/uPlot.* "$work/tree/"
+  replace_tree "$work/tree" "$DEPS/uplot"
+  rm -rf "$work"
+  set_stamp uplot "$stamp"
 }
 
 # The folder of an installed toolkit of the right release, or nothing.
@@ -166,6 +181,7 @@ mkdir -p "$DEPS"
 exec 9>"$DEPS/lock"
 if command -v flock >/dev/null; then flock 9; fi
 install_packages
+install_uplot
 install_tvm_ffi
 TOOLKIT=$(installed_toolkit)
 if [ -z "$TOOLKIT" ]; then

@@ -143,21 +143,27 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+namespace {
+
+/// In ASCII, as everything in the page is: browsers read that fastest. Bytes that are not UTF-8 are replaced.
+std::string dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+}  // namespace
+
 std::string page_html(const Table& table, const PageOptions& options) {
-  const std::string style = files::page_css();
-  // The page shows its texts before the charting library is there, and its charts as soon as that says so.
-  const std::string charting = files::script_charting() + "\n;window.ptxbenchCharting();\n";
+  const std::string style = files::style_charting() + "\n" + files::page_css();
+  const std::string charting = "/*\n" + files::license_charting() + "*/\n" + files::script_charting();
   const std::string script = fmt::format("(() => {{\n\"use strict\";\n{}{}{}{}{}{}{}}})();\n", files::script_base(),
                                          files::script_data(), files::script_stats(), files::script_charts(),
                                          files::script_sections(), files::script_trajectory(), files::script_app());
   const std::string title = options.title.empty() ? "PTXBench results" : options.title;
-  std::string data, blocks;
+  std::string data, blocks;  // before the scripts and after them
   if (!options.live) {
     Texts texts = texts_of(table, options.text_bytes);
-    data = json_block(
-        "data",
-        page_data(table, options, texts.present, texts.left_out).dump(-1, ' ', false, Json::error_handler_t::replace));
-    blocks = std::move(texts.blocks);
+    Json json = page_data(table, options, texts.present, texts.left_out);
+    blocks = json_block("details", dump(json["details"])) + texts.blocks;
+    json.erase("details");
+    data = json_block("data", dump(json));
   }
   // Nothing is loaded and no script runs but these two, whatever a run's texts hold.
   const std::string policy = fmt::format(
@@ -170,7 +176,7 @@ std::string page_html(const Table& table, const PageOptions& options) {
                                      {"data", data},
                                      {"script", script},
                                      {"charting", charting},
-                                     {"texts", blocks}});
+                                     {"blocks", blocks}});
 }
 
 }  // namespace ptxbench::report

@@ -23,8 +23,8 @@ struct PageOptions {
 /// One file that needs nothing else: style, scripts, charting library and data are in it.
 std::string page_html(const Table& table, const PageOptions& options);
 
-/// What the page shows but for texts, column by column ("ptxbench.page/1"). `with_texts` says for each trajectory
-/// whether its texts can be had.
+/// What the page shows but for texts, column by column ("ptxbench.page/1"); under "details" what its first screen does
+/// not need. `with_texts` says for each trajectory whether its texts can be had.
 base::Json page_data(const Table& table, const PageOptions& options, const std::vector<bool>& with_texts,
                      std::uint64_t left_out_bytes);
 

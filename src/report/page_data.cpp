@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <functional>
 
@@ -43,6 +44,14 @@ Json per_trajectory(const Table& table, Get get) {
   return out;
 }
 
+/// A column of numbers; where all are the same, this number in its place.
+template <class Get>
+Json per_trajectory_number(const Table& table, Get get) {
+  Json out = per_trajectory(table, get);
+  const auto differs = [&](const Json& one) { return one != out.front(); };
+  return out.empty() || std::ranges::any_of(out, differs) ? out : out.front();
+}
+
 }  // namespace
 
 Json page_data(const Table& table, const PageOptions& options, const std::vector<bool>& with_texts,
@@ -82,11 +91,10 @@ Json page_data(const Table& table, const PageOptions& options, const std::vector
     }
   }
   const auto strata = strata_of(table);
-  std::size_t index = 0, texts = 0;
+  std::size_t texts = 0;
   for (const bool present : with_texts) texts += present;
   std::size_t texts_possible = 0;
   for (const TrajectoryRow& one : table.trajectories) texts_possible += !one.file.empty();
-  const auto text_flag = [&](const TrajectoryRow&) { return with_texts[index++] ? 1 : 0; };
   return {
       {"schema", "ptxbench.page/1"},
       {"title", options.title},
@@ -95,7 +103,6 @@ Json page_data(const Table& table, const PageOptions& options, const std::vector
       {"thresholds", options.metrics.thresholds},
       {"turn_limits", options.metrics.turn_limits},
       {"replicates", options.metrics.replicates},
-      {"notes", notes},
       {"texts", {{"present", texts}, {"possible", texts_possible}, {"left_out_bytes", left_out_bytes}}},
       {"names",
        {{"model", table.models.all()},
@@ -107,38 +114,39 @@ Json page_data(const Table& table, const PageOptions& options, const std::vector
         {"run", run_names},
         {"label", table.labels.all()},
         {"rule", table.rules.all()}}},
-      {"runs", runs},
       {"pools", pools},
       {"trajectories",
-       {{"name", per_trajectory(table, [](const TrajectoryRow& one) { return Json(one.name); })},
-        {"run", per_trajectory(table, [](const TrajectoryRow& one) { return one.run; })},
-        {"model", per_trajectory(table, [](const TrajectoryRow& one) { return one.model; })},
-        {"arch", per_trajectory(table, [](const TrajectoryRow& one) { return one.arch; })},
-        {"problem", per_trajectory(table, [](const TrajectoryRow& one) { return one.problem; })},
-        {"workload", per_trajectory(table, [](const TrajectoryRow& one) { return one.workload; })},
-        {"language", per_trajectory(table, [](const TrajectoryRow& one) { return one.language; })},
-        {"pack", per_trajectory(table, [](const TrajectoryRow& one) { return one.pack; })},
-        {"state", per_trajectory(table, [](const TrajectoryRow& one) { return static_cast<int>(one.state); })},
+       {{"run", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.run; })},
+        {"model", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.model; })},
+        {"arch", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.arch; })},
+        {"problem", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.problem; })},
+        {"workload", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.workload; })},
+        {"language", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.language; })},
+        {"pack", per_trajectory_number(table, [](const TrajectoryRow& one) { return one.pack; })},
+        {"state", per_trajectory_number(table, [](const TrajectoryRow& one) { return static_cast<int>(one.state); })},
         {"turns", per_trajectory(table, [](const TrajectoryRow& one) { return one.turns.size(); })},
-        {"texts", per_trajectory(table, text_flag)},
         {"stratum", strata}}},
       {"turns",
        {{"number", plain ? Json(nullptr) : numbers},
         {"label", labels},
-        {"passed", flags(table, &TurnRow::passed)},
         {"target", flags(table, &TurnRow::target)},
         {"speedup_at", speedup_at},
         {"speedup", speedups},
         {"rules_at", rules_at},
-        {"rules", rules},
-        {"reasoning_tokens", column(table, &TurnRow::reasoning_tokens)},
-        {"tokens", column(table, &TurnRow::tokens)},
-        {"cost", column(table, &TurnRow::cost)},
-        {"model_seconds", column(table, &TurnRow::model_seconds)},
-        {"judge_seconds", column(table, &TurnRow::judge_seconds)},
-        {"host_seconds", column(table, &TurnRow::host_seconds)},
-        {"cpu_seconds", column(table, &TurnRow::cpu_seconds)},
-        {"gpu_seconds", column(table, &TurnRow::gpu_seconds)}}},
+        {"rules", rules}}},
+      {"details",
+       {{"notes", notes},
+        {"runs", runs},
+        {"trajectories", per_trajectory(table, [](const TrajectoryRow& one) { return Json(one.name); })},
+        {"turns",
+         {{"reasoning_tokens", column(table, &TurnRow::reasoning_tokens)},
+          {"tokens", column(table, &TurnRow::tokens)},
+          {"cost", column(table, &TurnRow::cost)},
+          {"model_seconds", column(table, &TurnRow::model_seconds)},
+          {"judge_seconds", column(table, &TurnRow::judge_seconds)},
+          {"host_seconds", column(table, &TurnRow::host_seconds)},
+          {"cpu_seconds", column(table, &TurnRow::cpu_seconds)},
+          {"gpu_seconds", column(table, &TurnRow::gpu_seconds)}}}}},
   };
 }
 

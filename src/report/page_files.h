@@ -15,5 +15,7 @@ std::string script_sections();
 std::string script_trajectory();
 std::string script_app();
 std::string script_charting();
+std::string style_charting();
+std::string license_charting();
 
 }  // namespace ptxbench::report::files

@@ -210,7 +210,7 @@ class Page(unittest.TestCase):
         self.show("multiples")
         self.browser.run("for (const d of document.querySelectorAll('details.data')) d.open = true")
         self.browser.settle()
-        self.assertEqual(self.browser.run("[...document.querySelectorAll('figure canvas')].filter(c => !c.closest('section').querySelector('details.data table, .pair-table table')).map(c => c.closest('section').id)"), [])
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('figure .canvas')].filter(c => !c.closest('section').querySelector('details.data table, .pair-table table')).map(c => c.closest('section').id)"), [])
 
     def test_trajectory(self):
         self.open(self.own)
@@ -261,8 +261,21 @@ class Page(unittest.TestCase):
     def test_incomplete_files_say_so(self):
         page = self.own.read_text()
         cut = pathlib.Path(self.folder.name) / "cut.html"
-        # Within the charting library, which is the last script: figures are there, charts are not.
-        cut.write_text(page[:page.index(";window.ptxbenchCharting();")])
+        # Cut anywhere: before its scripts have begun, the page itself can say so; later a script does.
+        for at in (page.index("uPlot=") + 2000, page.index("function drawFast") + 100):
+            cut.write_text(page[:at])
+            self.browser.call("Page.navigate", url=f"file://{cut}")
+            self.browser.wait("document.querySelector('#failure') && getComputedStyle(document.querySelector('#failure')).visibility === 'visible'")
+            self.assertIn("has not started", self.text("#failure"))
+        for at in (page.index('id="details"') + 2000, page.index('id="texts-') + 300):
+            cut.write_text(page[:at])
+            self.browser.open(f"file://{cut}")
+            self.browser.settle()
+            self.assertIn("end of this page is missing", self.text("#failure"))
+            self.assertGreater(self.browser.run("document.querySelectorAll('#key .card').length"), 3)
+            self.assertEqual(self.browser.run("!!document.querySelector('#fast canvas') && !document.querySelector('#fast .failure')"), True)
+        # A charting library that does not start: figures are there, charts are not.
+        cut.write_text(page.replace("uPlot=", "uPlot==", 1))
         self.browser.open(f"file://{cut}")
         self.browser.settle()
         self.assertIn("charting library", self.text("#failure"))
@@ -351,7 +364,7 @@ class Page(unittest.TestCase):
         self.open(self.own)
         for section in ("fast", "board", "multiples", "pair", "classes", "next", "findings", "reasoning", "costs", "list", "about"):
             self.show(section)
-        unnamed = self.browser.run("""[...document.querySelectorAll('button, input, select, canvas, table')].filter(e => {
+        unnamed = self.browser.run("""[...document.querySelectorAll('button, input, select, .canvas, table')].filter(e => {
           const label = e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && [...e.labels].map(l => l.textContent).join('').trim()) || (e.caption && e.caption.textContent.trim());
           return !label; }).map(e => e.outerHTML.slice(0, 120))""")
         self.assertEqual(unnamed, [])

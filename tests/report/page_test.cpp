@@ -1,5 +1,6 @@
 #include "report/page.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <zlib.h>
@@ -61,14 +62,18 @@ TEST(Page, NothingOfARunIsMarkup) {
   EXPECT_EQ(count_of(html, "<script>"), 2U);
   EXPECT_EQ(count_of(html, "<script type=\"text/plain\""), 24U);
   // The figures stand there as JSON in which no character can open or end an element.
-  constexpr std::string_view open = "<script type=\"application/json\" id=\"data\">";
-  ASSERT_EQ(count_of(html, open), 1U);
-  const std::size_t begin = html.find(open) + open.size();
-  const std::string json = html.substr(begin, html.find('<', begin) - begin);
-  EXPECT_EQ(html.substr(begin + json.size(), 9), "</script>");
-  EXPECT_NE(json.find("window.attacked"), std::string::npos);  // hostile names are in it
+  const auto block = [&](std::string_view id) {
+    const std::string open = fmt::format("<script type=\"application/json\" id=\"{}\">", id);
+    EXPECT_EQ(count_of(html, open), 1U);
+    const std::size_t begin = html.find(open) + open.size();
+    const std::string json = html.substr(begin, html.find('<', begin) - begin);
+    EXPECT_EQ(html.substr(begin + json.size(), 9), "</script>");
+    return base::Json::parse(json);
+  };
   const std::vector<bool> texts(table.trajectories.size(), true);
-  base::Json expected = page_data(table, page, texts, 0), found = base::Json::parse(json);
+  base::Json expected = page_data(table, page, texts, 0), found = block("data");
+  EXPECT_NE(found.dump().find("window.attacked"), std::string::npos);  // hostile names are in it
+  found["details"] = block("details");
   expected.erase("made"), found.erase("made");
   EXPECT_EQ(found, expected);
   EXPECT_NE(html.find("default-src 'none'; script-src 'sha256-"), std::string::npos);
@@ -102,8 +107,12 @@ TEST(Page, DataHaveAColumnPerMember) {
   const base::Json data = page_data(table, {}, std::vector<bool>(table.trajectories.size()), 0);
   EXPECT_EQ(data["turns"]["label"].size(), table.turn_count());
   EXPECT_EQ(data["turns"]["target"].get<std::string>().size(), table.turn_count());
-  EXPECT_EQ(data["trajectories"]["name"].size(), table.trajectories.size());
-  EXPECT_TRUE(data["turns"]["cost"].is_null());  // not a column of zeros
+  EXPECT_EQ(data["trajectories"]["run"].size(), table.trajectories.size());
+  EXPECT_EQ(data["trajectories"]["pack"], 0);  // the same for all
+  const base::Json& details = data["details"];
+  EXPECT_EQ(details["trajectories"].size(), table.trajectories.size());
+  EXPECT_EQ(details["turns"]["reasoning_tokens"].size(), table.turn_count());
+  EXPECT_TRUE(details["turns"]["cost"].is_null());  // not a column of zeros
   EXPECT_TRUE(data["turns"]["number"].is_null() || data["turns"]["number"].size() == table.turn_count());
   EXPECT_EQ(gunzip(base::gzip(data.dump())), data.dump());
   EXPECT_EQ(base64("any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw==");

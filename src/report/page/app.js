@@ -1,7 +1,6 @@
 // Puts the page together: data, filters, sections that draw when they are seen, theme, and following a server.
 
 const near = new Set(), onScreen = new Set(), dirty = new Set();
-const timings = window.ptxbenchTimings = {interactions: []};
 
 /** Draws sections again: those on screen now, those nearby when there is time, the others when somebody comes near. */
 function refresh(names) {
@@ -11,7 +10,7 @@ function refresh(names) {
 }
 
 function drawSection(name) {
-  if (!state.data || !dirty.has(name)) return;
+  if (!state.data || !dirty.has(name) || (NEEDS_DETAILS.has(name) && !isWhole())) return;
   dirty.delete(name);
   const body = document.querySelector(`#${name} .body`), last = body.previousElementSibling;
   if (last.matches(".failure")) last.remove();
@@ -27,7 +26,7 @@ function drawSection(name) {
 
 /** Draws what nobody has come near yet, one after the other, so that places of the page stay where they are. */
 function drawRest() {
-  const name = Object.keys(SECTIONS).find(one => dirty.has(one));
+  const name = isWhole() ? Object.keys(SECTIONS).find(one => dirty.has(one)) : null;
   if (name) later(() => { drawSection(name); drawRest(); });
 }
 
@@ -110,7 +109,16 @@ function fail(text) {
   byId("failure").hidden = false;
 }
 
-/** Takes new data in and shows everything but the sections: these need the charting library. */
+/** Whether the whole file has been read: what stands behind the scripts is there. */
+const isWhole = () => document.readyState !== "loading";
+
+document.addEventListener("DOMContentLoaded", () => {
+  if (!byId("end")) fail("The end of this page is missing: its file is incomplete.");
+  refresh([...dirty]); // the sections that waited for it
+  drawRest();
+});
+
+/** Takes new data in and shows everything but the sections. */
 function show(json, version) {
   const {filters, data: before} = state;
   state.data = prepare(json);
@@ -125,12 +133,12 @@ function show(json, version) {
     for (const body of document.querySelectorAll("main .body")) {
       body.style.minHeight = body.offsetHeight + "px"; // until it is drawn again: whoever reads stays where they are
       body.replaceChildren();
-      for (const key of ["figure", "figures", "cells", "known", "columns", "series", "was"]) delete body[key];
+      for (const key of ["figure", "figures", "cells", "known", "columns", "series"]) delete body[key];
     }
   }
   const {data} = state, count = (n, one, many) => plural(n, one, many);
   byId("title").textContent = data.title || "Results";
-  byId("subtitle").textContent = [count(data.turnCount, "turn"), count(data.count, "trajectory", "trajectories"), count(data.runs.length, "run"), count(data.names.model.length, "model"), count(data.names.problem.length, "problem")].join(" · ");
+  byId("subtitle").textContent = [count(data.turnCount, "turn"), count(data.count, "trajectory", "trajectories"), count(data.names.run.length, "run"), count(data.names.model.length, "model"), count(data.names.problem.length, "problem")].join(" · ");
   byId("made").textContent = `Made by ptxbench ${data.version}, ${data.made}. Everything on this page is computed in it; nothing is sent anywhere.`;
   if (!byId("contents").firstChild) replace(byId("contents"), sections().map(section => el("li", {}, el("a", {href: "#" + section.id}, [...section.querySelector("h2").cloneNode(true).childNodes]))));
   drawFilters();
@@ -143,12 +151,14 @@ const sections = () => [...document.querySelectorAll("main section[aria-labelled
 /** Draws the sections on screen, and from then on those that come there. */
 function watch() {
   // Here and now, and not when the browser says that they are seen: that is a frame later.
-  for (const section of sections()) {
+  // The first section unseen, as measuring makes the browser lay the page out once more.
+  const [first, ...others] = sections();
+  drawSection(first.id);
+  for (const section of others) {
     const {top, bottom} = section.getBoundingClientRect();
     if (top >= innerHeight) break;
     if (bottom > 0) drawSection(section.id);
   }
-  timings.ready = performance.now();
   const observe = (set, margin, change) => {
     const observer = new IntersectionObserver(entries => {
       for (const {target, isIntersecting} of entries) {
@@ -176,7 +186,7 @@ async function follow() {
         const json = await unzip(await data.arrayBuffer());
         // Whoever reads a trajectory is not disturbed.
         show(json, version);
-        if (first) { await charting; watch(); } else drawRest();
+        if (first) watch(); else drawRest();
         first = false;
         shown = version;
       }
@@ -192,16 +202,10 @@ async function follow() {
   }
 }
 
-/** Kept when the charting library is there, which the page has after this script, or when it is clear that it will not be. */
-const charting = new Promise(done => {
-  window.ptxbenchCharting = done;
-  document.addEventListener("DOMContentLoaded", () => {
-    if (!window.Chart) fail("The charting library of this page did not start; the file may be incomplete.");
-    done();
-  });
-});
-
 async function start() {
+  byId("failure").hidden = true;
+  byId("failure").classList.remove("unstarted");
+  if (!window.uPlot) fail("The charting library of this page did not start; the file may be damaged.");
   drawTheme();
   byId("theme").addEventListener("click", changeTheme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -216,8 +220,10 @@ async function start() {
     fail(`The data of this page cannot be read (${error.message || error}); the file may be incomplete.`);
     throw error;
   }
-  await charting;
   watch();
+  await null; // charts are drawn when the script that made them has ended
+  timings.ready = performance.now();
+  requestAnimationFrame(() => { const channel = new MessageChannel(); channel.port1.onmessage = () => { timings.frame = performance.now(); }; channel.port2.postMessage(0); });
 }
 
 start();

@@ -4,7 +4,7 @@ const DIMENSIONS = ["model", "arch", "problem", "workload", "language", "pack", 
 const DIMENSION_NAMES = {model: "Model", arch: "Architecture", problem: "Problem", workload: "Workload", language: "Language",
   pack: "Knowledge pack", run: "Run", pool: "Pool"};
 const ARCH_NAMES = {hopper: "Hopper", blackwell: "Blackwell"};
-const NO = 0, YES = 1, UNKNOWN = 2;
+const NO = 48, YES = 49, UNKNOWN = 50; // the characters "0", "1", "2", as they come
 const CORRECT = 0; // label 0
 
 async function unzip(bytes) {
@@ -23,49 +23,62 @@ function decode(text) {
 /** The columns as typed arrays; NaN is what was not measured. */
 function prepare(json) {
   const data = {...json};
-  const t = json.trajectories, n = t.name.length;
+  const t = json.trajectories, n = t.turns.length;
   data.count = n;
   data.first = new Uint32Array(n + 1);
   for (let i = 0; i < n; i++) data.first[i + 1] = data.first[i] + t.turns[i];
   const turns = data.first[n];
   data.turnCount = turns;
-  const numbers = values => {
-    const out = new Float64Array(turns).fill(NaN);
-    if (values) for (let i = 0; i < turns; i++) if (values[i] !== null) out[i] = values[i];
-    return out;
-  };
-  const flags = text => {
-    const out = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i) - 48;
-    return out;
-  };
   const source = json.turns;
   data.label = new Uint16Array(source.label);
-  data.passed = flags(source.passed);
-  data.target = flags(source.target);
+  // The correct turns of trajectory i are correct[correctFirst[i]] to before correct[correctFirst[i + 1]]. Most figures need only these.
+  data.correct = new Uint32Array(turns);
+  data.correctFirst = new Uint32Array(n + 1);
+  let correct = 0;
+  for (let i = 0, k = data.label.indexOf(CORRECT); i < n; i++) {
+    for (; k >= 0 && k < data.first[i + 1]; k = data.label.indexOf(CORRECT, k + 1)) data.correct[correct++] = k;
+    data.correctFirst[i + 1] = correct;
+  }
+  data.target = new TextEncoder().encode(source.target);
   data.speedup = new Float64Array(turns).fill(NaN);
   source.speedup_at.forEach((at, i) => { data.speedup[at] = source.speedup[i]; });
   data.rules = new Map();
   source.rules_at.forEach((at, i) => data.rules.set(at, source.rules[i]));
-  data.number = new Uint32Array(turns);
-  data.maxTurns = 1;
-  for (let i = 0; i < n; i++) {
-    const first = data.first[i], end = data.first[i + 1];
-    for (let k = first; k < end; k++) {
-      const number = source.number ? source.number[k] : k - first;
-      data.number[k] = number;
-      if (number >= data.maxTurns) data.maxTurns = number + 1;
-    }
-  }
-  data.measured = {};
-  for (const key of ["reasoning_tokens", "tokens", "cost", "model_seconds", "judge_seconds", "host_seconds", "cpu_seconds", "gpu_seconds"]) {
-    data.measured[key] = source[key] !== null;
-    data[key] = numbers(source[key]);
+  // Numbers of turns, where the block has none: 0, 1, 2, ... in each trajectory.
+  if (source.number) {
+    data.number = new Uint32Array(source.number);
+    data.maxTurns = data.number.reduce((most, number) => Math.max(most, number + 1), 1);
+  } else {
+    data.number = new Uint32Array(turns);
+    data.maxTurns = t.turns.reduce((most, count) => Math.max(most, count), 1);
+    const numbers = Uint32Array.from({length: data.maxTurns}, (_, number) => number);
+    for (let i = 0; i < n; i++) data.number.set(numbers.subarray(0, t.turns[i]), data.first[i]);
   }
   data.of = {};
-  for (const dimension of DIMENSIONS) data.of[dimension] = new Uint32Array(t[dimension]);
-  data.stratum = new Uint32Array(t.stratum);
+  // A number instead of a column: the same for all.
+  const column = values => Array.isArray(values) ? new Uint32Array(values) : new Uint32Array(n).fill(values);
+  for (const key of DIMENSIONS) data.of[key] = column(t[key]);
+  for (const key of ["stratum", "state"]) data[key] = column(t[key]);
   return data;
+}
+
+/** What the first screen does not need; in a file it stands at the end. {notes, runs, trajectories: names, turns: columns} */
+function details() {
+  const {data} = state;
+  if (!data.details) data.details = JSON.parse(byId("details").textContent);
+  return data.details;
+}
+
+const isMeasured = key => details().turns[key] !== null;
+
+/** A number for each turn; NaN is what was not measured. */
+function column(key) {
+  const {data} = state, known = data.columns || (data.columns = {});
+  if (!known[key]) {
+    const values = details().turns[key], out = known[key] = new Float64Array(data.turnCount).fill(NaN);
+    if (values) for (let k = 0; k < out.length; k++) if (values[k] !== null) out[k] = values[k];
+  }
+  return known[key];
 }
 
 const state = {

@@ -18,9 +18,8 @@ const seriesChoices = () => [["model", "Model"], ["language", "Language"], ["pac
 
 function largestSpeedup() {
   const {data} = state;
-  let most = 0;
-  for (let k = 0; k < data.turnCount; k++) if (data.speedup[k] > most) most = data.speedup[k];
-  return most;
+  if (data.largest === undefined) data.largest = data.speedup.reduce((most, value) => value > most ? value : most, 0);
+  return data.largest;
 }
 
 // ---------------------------------------------------------------------------------------------------------- key figures
@@ -29,8 +28,9 @@ function drawKey(section) {
   const {data, selected} = state, turns = turnsOf(selected), correct = fast(selected, 0, false);
   const all = within(selected, Infinity), faster = fast(selected, 1, false), target = fast(selected, 0, true);
   let best = -1;
-  for (const i of selected) for (let k = data.first[i]; k < data.first[i + 1]; k++) {
-    if (data.label[k] === CORRECT && data.speedup[k] > (best < 0 ? 0 : data.speedup[best])) best = k;
+  for (const i of selected) for (let c = data.correctFirst[i]; c < data.correctFirst[i + 1]; c++) {
+    const k = data.correct[c];
+    if (data.speedup[k] > (best < 0 ? 0 : data.speedup[best])) best = k;
   }
   const owner = best < 0 ? -1 : selected.find(i => best >= data.first[i] && best < data.first[i + 1]);
   const card = (value, name, detail) => el("div", {class: "card"}, el("p", {class: "value"}, value), el("p", {class: "name"}, name),
@@ -87,19 +87,28 @@ function drawFast(body) {
     replace(one.element.querySelector(".behind"), dataTable(`Fast_p on ${nameOf("arch", arch)}, percent of turns`, () => fastTable(arch)));
   });
   for (const arch of archs) drawFastPanel(body.figures[arch], arch, series, body.most);
-  drawReadout(body.querySelector(".readout"), archs);
+  const readout = body.querySelector(".readout");
+  if (readout.firstChild) drawReadout(readout, archs); else later(() => drawReadout(readout, panels.dataset.archs.split(",").filter(Boolean).map(Number))); // nobody sees it at first
 }
 
 const GRID = Array.from({length: 24}, (_, i) => i * 0.05);
 
-/** Fast_p at many thresholds at once: [x, y] along the steps; null where correct turns were not timed. */
+const steps = {most: NaN, x: []};
+
+/** 161 thresholds from 0 to `most`; the same array for the same `most`. */
+function stepsTo(most) {
+  if (steps.most !== most) Object.assign(steps, {most, x: Array.from({length: 161}, (_, s) => most * s / 160)});
+  return steps.x;
+}
+
+/** Fast_p in percent at many thresholds at once, {x, y}: only at 0 where correct turns were not timed, null where that is not known. */
 function curve(trajectories, most, target) {
   const {data} = state, values = [];
   let turns = 0, base = 0, untimed = false;
   for (const i of trajectories) {
-    for (let k = data.first[i]; k < data.first[i + 1]; k++) {
-      turns++;
-      const known = exceeds(k, 0, target);
+    turns += data.first[i + 1] - data.first[i];
+    for (let c = data.correctFirst[i]; c < data.correctFirst[i + 1]; c++) {
+      const k = data.correct[c], known = exceeds(data, k, 0, target);
       if (known === UNKNOWN) return null;
       if (known === NO) continue;
       base++;
@@ -107,54 +116,46 @@ function curve(trajectories, most, target) {
     }
   }
   if (!turns) return null;
-  if (untimed) return [{x: 0, y: 100 * base / turns}];
+  if (untimed) return {x: [0], y: [100 * base / turns]};
   values.sort((a, b) => a - b);
-  const points = [], steps = 160;
-  for (let s = 0, at = 0; s <= steps; s++) {
-    const p = most * s / steps;
-    while (at < values.length && values[at] <= p) at++;
-    points.push({x: p, y: 100 * (values.length - at) / turns});
-  }
-  return points;
+  const x = stepsTo(most);
+  let at = 0;
+  return {x, y: x.map(p => { while (at < values.length && values[at] <= p) at++; return 100 * (values.length - at) / turns; })};
 }
 
 function drawFastPanel(figure, arch, series, most) {
-  const {data} = state, datasets = [];
+  const {data} = state, lines = [];
   let highest = 0;
   for (const one of series) {
     const trajectories = one.trajectories.filter(i => data.of.arch[i] === arch);
     const points = trajectories.length ? curve(trajectories, most, state.target) : null;
     if (!points) continue;
     const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
-    highest = Math.max(highest, points[0].y);
-    datasets.push({label: one.name, data: points, borderColor: faded ? fade(color, 0.18) : color, backgroundColor: color, borderWidth: faded ? 1.5 : 2,
-      borderDash: seriesDash(one.color), clip: 4, pointRadius: points.length === 1 ? 4 : 0, pointHitRadius: 8, parsing: false, order: faded ? 2 : 1, trajectories});
+    highest = Math.max(highest, points.y[0]);
+    lines.push({name: one.name, ...points, color: faded ? fade(color, 0.18) : color, width: faded ? 1.5 : 2, dash: seriesDash(one.color), point: points.x.length === 1 ? 8 : 0, faded, trajectories});
   }
-  const banded = datasets.filter(one => one.order === 1 && one.data.length > 1);
-  const options = {
-    scales: {x: {type: "linear", min: 0, max: most, title: "p (speed-up over the library)"},
-      y: {min: 0, max: Math.max(5, Math.ceil((highest + 2) / 10) * 10), title: "percent of turns"}},
-    plugins: {threshold: {value: state.p}, tooltip: {callbacks: {
-      title: items => items.length ? `p = ${items[0].parsed.x.toFixed(2)}` : "",
-      label: item => `${item.dataset.label}: ${item.parsed.y.toFixed(2)} %`}}},
-    onClick: (event, _, chart) => setThreshold(Math.round(100 * Math.max(0, Math.min(most, chart.scales.x.getValueForPixel(event.x)))) / 100),
+  lines.sort((a, b) => b.faded - a.faded);
+  const spec = {
+    series: lines, threshold: state.p,
+    x: {min: 0, max: most, title: "p (speed-up over the library)"},
+    y: {min: 0, max: Math.max(5, Math.ceil((highest + 2) / 10) * 10), title: "percent of turns"},
+    tip: {title: p => `p = ${p.toFixed(2)}`, line: (one, y) => `${one.name}: ${y.toFixed(2)} %`},
+    pick: p => setThreshold(Math.round(100 * Math.max(0, Math.min(most, p))) / 100),
   };
-  draw(figure.canvas, "line", {datasets}, options);
-  const points = datasets.filter(one => one.data.length === 1).map(one => one.label);
+  draw(figure.box, spec);
+  const points = lines.filter(one => one.x.length === 1).map(one => one.name);
   replace(figure.element.querySelector(".untimed"), points.length ? `Correct turns of ${points.join(", ")} were not all timed: only p = 0 is known.` : "");
-  const stamp = figure.stamp = {};
+  const stamp = figure.stamp = {}, banded = lines.filter(one => !one.faded && one.x.length > 1);
   if (!state.bands || banded.length > 6) return;
   later(() => {
     if (figure.stamp !== stamp) return;
     const bands = [];
     for (const one of banded) {
-      const grid = GRID.filter(p => p <= most), limits = fastLimits(one.trajectories, grid, state.target);
+      const x = GRID.filter(p => p <= most), limits = fastLimits(one.trajectories, x, state.target);
       if (limits.some(limit => !limit)) continue;
-      const color = one.backgroundColor, shared = {parsing: false, borderWidth: 0, pointRadius: 0, pointHitRadius: 0, band: true, order: 3};
-      bands.push({...shared, data: grid.map((p, i) => ({x: p, y: 100 * limits[i].low}))},
-        {...shared, data: grid.map((p, i) => ({x: p, y: 100 * limits[i].high})), fill: "-1", backgroundColor: fade(color, 0.16)});
+      bands.push({name: one.name, x, y: limits.map(limit => 100 * limit.high), low: limits.map(limit => 100 * limit.low), color: one.color, fill: fade(one.color, 0.16)});
     }
-    draw(figure.canvas, "line", {datasets: [...datasets, ...bands]}, options);
+    draw(figure.box, {...spec, threshold: state.p, series: [...bands, ...lines]});
   });
 }
 
@@ -171,8 +172,7 @@ function setThreshold(p) {
   body.slider.value = p;
   body.number.value = p;
   for (const one of body.figures) {
-    const chart = one.element.hidden ? null : charts.get(one.canvas);
-    if (chart) { chart.options.plugins.threshold.value = p; chart.draw(); }
+    if (!one.element.hidden) moveThreshold(one.box, p);
   }
   drawReadout(body.querySelector(".readout"), body.querySelector(".panels").dataset.archs.split(",").filter(Boolean).map(Number));
 }
@@ -285,24 +285,25 @@ function drawBoard(body) {
 const MULTIPLE_METRICS = [["correct", "Correct within T turns, % of trajectories"], ["target", "Target instruction within T turns, % of trajectories"],
   ["best", "Best speed-up within T turns"], ["turn", "Correct at turn T, % of turns"], ["fast", "Fast_p, % of turns"]];
 
+/** {x, y} of a series in a small chart, or null where it is not known. */
 function multiplePoints(trajectories, metric, most) {
   const {data} = state;
   if (metric === "fast") return curve(trajectories, most, false);
-  const points = [], last = Math.min(data.maxTurns, 32);
+  const x = [], y = [], last = Math.min(data.maxTurns, 32);
   for (let t = 1; t <= last; t++) {
     if (metric === "turn") {
       let count = 0, of = 0;
       for (const i of trajectories) for (let k = data.first[i]; k < data.first[i + 1]; k++) if (data.number[k] === t - 1) { of++; if (data.label[k] === CORRECT) count++; }
-      if (of) points.push({x: t, y: 100 * count / of});
-      continue;
+      if (!of) continue;
+      y.push(100 * count / of);
+    } else {
+      const at = within(trajectories, t), share = at[metric];
+      if (metric === "best" ? at.untimed : share.unknown) return null;
+      y.push(metric === "best" ? (Number.isNaN(at.best) ? 0 : at.best) : 100 * share.count / share.of);
     }
-    const at = within(trajectories, t);
-    if (metric === "best") { if (at.untimed) return null; points.push({x: t, y: Number.isNaN(at.best) ? 0 : at.best}); continue; }
-    const share = at[metric];
-    if (share.unknown) return null;
-    points.push({x: t, y: 100 * share.count / share.of});
+    x.push(t);
   }
-  return points;
+  return {x, y};
 }
 
 function drawMultiples(body) {
@@ -348,25 +349,21 @@ function drawMultiples(body) {
   const most = Math.max(1.1, largestSpeedup()), isFast = chosen.metric === "fast";
   let highest = 0;
   const made = body.cells.map(cell => {
-    const datasets = [];
+    const lines = [];
     for (const one of series) {
       const trajectories = one.trajectories.filter(i => data.of.problem[i] === cell.column && data.of[chosen.rows][i] === cell.row);
       const points = trajectories.length ? multiplePoints(trajectories, chosen.metric, most) : null;
       if (!points) continue;
-      for (const point of points) highest = Math.max(highest, point.y);
+      for (const y of points.y) highest = Math.max(highest, y);
       const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
-      datasets.push({label: one.name, data: points, borderColor: faded ? fade(color, 0.18) : color, backgroundColor: color, borderWidth: faded ? 1 : 1.8,
-        borderDash: seriesDash(one.color), clip: 6, pointRadius: isFast ? 0 : faded ? 0 : 1.6, pointHitRadius: 6, parsing: false, order: faded ? 2 : 1});
+      lines.push({name: one.name, ...points, color: faded ? fade(color, 0.18) : color, width: faded ? 1 : 1.8, dash: seriesDash(one.color), point: points.x.length === 1 ? 6 : isFast || faded ? 0 : 3.5, faded});
     }
-    return [cell, datasets];
+    return [cell, lines.sort((a, b) => b.faded - a.faded)];
   });
   const top = chosen.metric === "best" ? Math.max(1, Math.ceil(highest * 10) / 10) : Math.min(100, Math.max(10, Math.ceil(highest / 10) * 10));
-  for (const [cell, datasets] of made) {
-    draw(cell.canvas, "line", {datasets}, {scales: {
-      x: {type: "linear", min: isFast ? 0 : 1, max: isFast ? most : Math.min(data.maxTurns, 32), ticks: {font: {size: 10}, maxTicksLimit: 5}},
-      y: {min: 0, max: top, ticks: {font: {size: 10}, maxTicksLimit: 4}}},
-    plugins: {tooltip: {callbacks: {title: items => items.length ? (chosen.metric === "fast" ? `p = ${items[0].parsed.x.toFixed(2)}` : `T = ${items[0].parsed.x}`) : "",
-      label: item => `${item.dataset.label}: ${item.parsed.y.toFixed(chosen.metric === "best" ? 3 : 1)}`}}}});
+  for (const [cell, lines] of made) {
+    draw(cell.box, {series: lines, x: {min: isFast ? 0 : 1, max: isFast ? most : Math.min(data.maxTurns, 32), small: true, whole: !isFast}, y: {min: 0, max: top},
+      tip: {title: x => isFast ? `p = ${x.toFixed(2)}` : `T = ${x}`, line: (one, y) => `${one.name}: ${y.toFixed(chosen.metric === "best" ? 3 : 1)}`}});
   }
 }
 
@@ -380,8 +377,8 @@ function multiplesTable() {
       return [...row.names, ...steps.map(step => {
         if (chosen.metric === "fast") return shareText(fast(row.trajectories, step, false));
         if (!points) return notMeasured();
-        const point = points.find(one => one.x === step);
-        return point ? point.y.toFixed(chosen.metric === "best" ? 3 : 2) : "–";
+        const at = points.x.indexOf(step);
+        return at < 0 ? "–" : points.y[at].toFixed(chosen.metric === "best" ? 3 : 2);
       })];
     })};
 }
@@ -432,15 +429,14 @@ function drawPair(body) {
     forget(place);
     place.dataset.count = String(rows.length);
     body.figure = figure(null, 60 + 34 * rows.length, "Before and after, problem by problem");
-    replace(place, body.figure.element, el("div", {class: "pair-table"}));
+    replace(place, el("div", {class: "legends"}), body.figure.element, el("div", {class: "pair-table"}));
   }
   const number = one => one.unknown ? null : 100 * one.count / one.of;
   const colors = [fade(isDark() ? "#b8b8b8" : "#8a8a8a", 1), seriesColor(after.color)];
-  draw(body.figure.canvas, "bar", {labels: rows.map(row => row.name), datasets: [
-    {label: "A: " + before.name, data: rows.map(row => number(row.a)), backgroundColor: colors[0], barPercentage: 0.8, categoryPercentage: 0.7},
-    {label: "B: " + after.name, data: rows.map(row => number(row.b)), backgroundColor: colors[1], barPercentage: 0.8, categoryPercentage: 0.7}]},
-  {indexAxis: "y", interaction: {mode: "index", axis: "y", intersect: false}, scales: {x: {min: 0, title: "percent"}, y: {grid: {display: false}, ticks: {autoSkip: false}}},
-    plugins: {legend: {display: true, align: "start", labels: {color: css("--ink"), boxWidth: 12}}, tooltip: {callbacks: {label: item => `${item.dataset.label}: ${item.parsed.x.toFixed(2)} %`}}}});
+  const sides = [{name: "A: " + before.name, y: rows.map(row => number(row.a)), color: colors[0]}, {name: "B: " + after.name, y: rows.map(row => number(row.b)), color: colors[1]}];
+  replace(place.querySelector(".legends"), marks(sides.map(({name, color}) => ({text: name, color}))));
+  draw(body.figure.box, {series: sides, bars: "grouped", lying: true, x: {names: rows.map(row => row.name)},
+    y: {min: 0, max: roundUp(Math.max(...sides.flatMap(one => one.y))), title: "percent"}, tip: {line: (one, y) => `${one.name}: ${y.toFixed(2)} %`}});
   const cells = [], known = rows.every(row => !row.a.unknown && !row.b.unknown);
   const difference = row => row.a.unknown || row.b.unknown ? notMeasured() : signed(100 * (row.b.count / row.b.of - row.a.count / row.a.of));
   const lines = rows.map(row => { const cell = el("span", {}); cells.push([[row.pair], cell, !row.a.unknown && !row.b.unknown]); return [row.name, shareText(row.a), shareText(row.b), difference(row), cell]; });
@@ -458,6 +454,13 @@ function drawPair(body) {
     if (cells.length) later(fill);
   };
   later(fill);
+}
+
+/** The end of an axis from 0: a round number not below `value`. */
+function roundUp(value) {
+  if (!(value > 0)) return 1;
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find(step => step * unit >= value * (1 - 1e-9)) * unit;
 }
 
 const signed = value => (value >= 0.005 ? "+" : value <= -0.005 ? "−" : "") + Math.abs(value).toFixed(2);
@@ -487,19 +490,14 @@ function drawClasses(body) {
   }
   body.columns = columns;
   body.order = orderedLabels(totals);
-  const box = body.figure.canvas.parentElement;
-  const height = (by === "turn" ? 340 : Math.max(160, 70 + 28 * columns.length)) + "px";
-  if (box.style.height !== height) { forget(box); box.style.height = height; }
-  const turn = by === "turn", scale = {min: 0, max: 100, stacked: true, title: "percent of turns"};
-  const names = {stacked: true, grid: {display: false}, ticks: {autoSkip: turn}};
-  if (body.was !== by) { forget(box); body.was = by; }
-  draw(body.figure.canvas, "bar", {labels: columns.map(one => one.name), datasets: body.order.map(label => ({label: data.names.label[label], backgroundColor: classColor(label),
-    data: columns.map(one => one.turns ? 100 * one.counts[label] / one.turns : null), barPercentage: 0.92, categoryPercentage: turn ? 0.96 : 0.86}))},
-  {indexAxis: turn ? "x" : "y", interaction: {mode: "index", axis: turn ? "x" : "y", intersect: false}, scales: turn ? {x: names, y: scale} : {x: scale, y: names},
-    plugins: {tooltip: {callbacks: {label: item => { const one = body.columns[item.dataIndex], count = one.counts[body.order[item.datasetIndex]]; return `${item.dataset.label}: ${thousands(count)} (${percent(count, one.turns)} %)`; },
-      footer: items => items.length ? plural(body.columns[items[0].dataIndex].turns, "turn") : ""}}}});
-  replace(body.querySelector(".legends"), el("ul", {class: "legend static"}, body.order.map(label => el("li", {}, el("span", {class: "swatch", color: classColor(label), "aria-hidden": "true"}),
-    `${data.names.label[label]} `, el("span", {class: "soft"}, `${thousands(totals[label])} (${percent(totals[label], turnsOf(state.selected))} %)`)))));
+  const {box} = body.figure, turn = by === "turn";
+  const height = (turn ? 340 : Math.max(160, 70 + 28 * columns.length)) + "px";
+  if (box.style.height !== height) { forgetBox(box); box.style.height = height; }
+  draw(box, {bars: "stacked", lying: !turn, series: body.order.map(label => ({name: data.names.label[label], label, color: classColor(label), y: columns.map(one => one.turns ? 100 * one.counts[label] / one.turns : null)})),
+    x: {names: columns.map(one => one.name)}, y: {min: 0, max: 100, title: "percent of turns"},
+    tip: {line: (one, _, k) => { const {counts, turns} = body.columns[k]; return `${one.name}: ${thousands(counts[one.label])} (${percent(counts[one.label], turns)} %)`; }, foot: k => plural(body.columns[k].turns, "turn")}});
+  const all = turnsOf(state.selected);
+  replace(body.querySelector(".legends"), marks(body.order.map(label => ({color: classColor(label), text: data.names.label[label], detail: `${thousands(totals[label])} (${percent(totals[label], all)} %)`}))));
 }
 
 function classTable(body) {
@@ -550,8 +548,8 @@ function drawFindings(body) {
   const one = figure(null, 50 + 24 * shown.length, "Turns with each finding");
   replace(body, el("p", {class: "lead"}, "Rules of errors and warnings that the evaluator named, by the number of turns that have one."), one.element,
     dataTable("Findings by rule", () => ({header: ["Rule", "Turns", "% of turns"], rows: order.map(rule => [data.names.rule[rule], thousands(counts[rule]), percent(counts[rule], turns)])})));
-  draw(one.canvas, "bar", {labels: shown.map(rule => data.names.rule[rule]), datasets: [{data: shown.map(rule => counts[rule]), backgroundColor: PALETTE[mode()][0], barPercentage: 0.8}]},
-    {indexAxis: "y", scales: {x: {min: 0, title: "turns", ticks: {precision: 0}}, y: {grid: {display: false}, ticks: {autoSkip: false}}}});
+  draw(one.box, {bars: "grouped", lying: true, series: [{name: "turns", color: PALETTE[mode()][0], y: shown.map(rule => counts[rule])}], x: {names: shown.map(rule => data.names.rule[rule])},
+    y: {min: 0, max: roundUp(counts[shown[0]]), title: "turns", whole: true}, tip: {line: (_, count) => plural(count, "turn")}});
 }
 
 // ----------------------------------------------------------------------------------------------------------- reasoning
@@ -562,15 +560,16 @@ const LEAST_IN_BIN = 20;
 
 function drawReasoning(body) {
   const {data} = state;
-  if (!data.measured.reasoning_tokens) return replace(body, el("p", {class: "note"}, "Reasoning tokens: not measured in these runs."));
+  if (!isMeasured("reasoning_tokens")) return replace(body, el("p", {class: "note"}, "Reasoning tokens: not measured in these runs."));
   if (!body.figure) {
     body.figure = figure("Correct turns by the reasoning tokens spent on them", 320, "Share of correct turns by reasoning tokens");
     body.append(body.figure.element, dataTable("Correct turns by reasoning tokens", () => reasoningTable(body)), el("p", {class: "note"}, `Bins with fewer than ${LEAST_IN_BIN} turns of a series are left out of the chart; the table has them. Turns that do not tell their tokens count nowhere here.`));
   }
+  const all = column("reasoning_tokens");
   body.series = groups(state.selected, [state.series]).map(one => {
     const bins = BINS.slice(1).map(() => ({count: 0, of: 0}));
     for (const i of one.trajectories) for (let k = data.first[i]; k < data.first[i + 1]; k++) {
-      const tokens = data.reasoning_tokens[k];
+      const tokens = all[k];
       if (Number.isNaN(tokens)) continue;
       const bin = bins[BINS.findIndex((_, b) => tokens < BINS[b + 1])];
       bin.of++;
@@ -578,12 +577,12 @@ function drawReasoning(body) {
     }
     return {...one, bins};
   });
-  draw(body.figure.canvas, "line", {labels: BINS.slice(1).map((_, b) => binName(b)), datasets: body.series.map(one => {
+  const lines = body.series.map(one => {
     const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
-    return {label: one.name, data: one.bins.map(bin => bin.of >= LEAST_IN_BIN ? 100 * bin.count / bin.of : null), borderColor: faded ? fade(color, 0.18) : color, backgroundColor: faded ? fade(color, 0.18) : color,
-      borderDash: seriesDash(one.color), clip: 8, pointStyle: seriesPoint(one.color), pointRadius: 4, borderWidth: faded ? 1.5 : 2, spanGaps: false, order: faded ? 2 : 1};
-  })}, {scales: {x: {title: "reasoning tokens of the turn", grid: {display: false}}, y: {min: 0, title: "percent correct"}},
-    plugins: {tooltip: {callbacks: {label: item => { const bin = body.series[item.datasetIndex].bins[item.dataIndex]; return `${item.dataset.label}: ${percent(bin.count, bin.of)} % of ${thousands(bin.of)} turns`; }}}}});
+    return {name: one.name, x: BINS.slice(1).map((_, b) => b), y: one.bins.map(bin => bin.of >= LEAST_IN_BIN ? 100 * bin.count / bin.of : null), color: faded ? fade(color, 0.18) : color, dash: seriesDash(one.color), point: 7, width: faded ? 1.5 : 2, faded, bins: one.bins};
+  }).sort((a, b) => b.faded - a.faded);
+  draw(body.figure.box, {series: lines, x: {names: BINS.slice(1).map((_, b) => binName(b)), title: "reasoning tokens of the turn"}, y: {min: 0, max: roundUp(Math.max(...lines.flatMap(one => one.y))), title: "percent correct"},
+    tip: {line: (one, _, b) => { const bin = one.bins[b]; return `${one.name}: ${percent(bin.count, bin.of)} % of ${thousands(bin.of)} turns`; }}});
 }
 
 function reasoningTable(body) {
@@ -598,7 +597,7 @@ function drawCosts(body) {
   const {data} = state;
   const columns = [["reasoning_tokens", "Reasoning tokens / correct turn", true], ["tokens", "Tokens / correct turn", true], ["cost", "$ / correct turn", true], ["model_seconds", "Model s / correct turn", true],
     ["judge_seconds", "Judging s / turn", false], ["host_seconds", "Evaluator host s / turn", false], ["cpu_seconds", "Evaluator CPU s / turn", false], ["gpu_seconds", "GPU s / turn", false]];
-  const known = columns.filter(([key]) => data.measured[key]), missing = columns.filter(([key]) => !data.measured[key]);
+  const known = columns.filter(([key]) => isMeasured(key)), missing = columns.filter(([key]) => !isMeasured(key));
   if (!body.firstChild) body.append(el("div", {class: "controls"}, choice("A row for each", [["model", "Model"], ["arch", "Architecture"], ["problem", "Problem"], ["language", "Language"], ["pack", "Knowledge pack"], ["run", "Run"]], view.costsBy, value => { view.costsBy = value; refresh(["costs"]); })), el("div", {class: "place"}));
   const rows = groups(state.selected, [view.costsBy]).map(group => {
     const correct = fast(group.trajectories, 0, false).count, turns = turnsOf(group.trajectories), middle = median(group.trajectories, "reasoning_tokens");
@@ -647,8 +646,8 @@ function drawList(body) {
         if (data.label[k] === CORRECT) { correct++; if (Number.isNaN(data.speedup[k])) untimed++; else if (!(best >= data.speedup[k])) best = data.speedup[k]; }
         if (cells.length < 64) cells.push(el("span", {class: "cell" + (data.label[k] === CORRECT ? " good" : ""), color: classColor(data.label[k]), title: turnTitle(k)}));
       }
-      return el("tr", {}, el("th", {scope: "row"}, el("button", {type: "button", class: "link", onclick: () => openTrajectory(i)}, data.trajectories.name[i]),
-        el("span", {class: "soft"}, " " + data.names.run[data.of.run[i]]), data.trajectories.state[i] === 1 ? el("span", {class: "tag"}, "running") : data.trajectories.state[i] === 2 ? el("span", {class: "tag bad"}, "stopped by an error") : null),
+      return el("tr", {}, el("th", {scope: "row"}, el("button", {type: "button", class: "link", onclick: () => openTrajectory(i)}, details().trajectories[i]),
+        el("span", {class: "soft"}, " " + data.names.run[data.of.run[i]]), data.state[i] === 1 ? el("span", {class: "tag"}, "running") : data.state[i] === 2 ? el("span", {class: "tag bad"}, "stopped by an error") : null),
       el("td", {class: "left"}, nameOf("model", data.of.model[i])), el("td", {class: "left"}, nameOf("problem", data.of.problem[i]), el("span", {class: "soft"}, " " + nameOf("arch", data.of.arch[i]))),
       el("td", {class: "left"}, el("span", {class: "cells", role: "img", "aria-label": Array.from({length: cells.length}, (_, c) => turnTitle(data.first[i] + c)).join("; ")}, cells)),
       el("td", {}, String(correct)), el("td", {}, Number.isNaN(best) ? (untimed ? notMeasured() : "–") : best.toFixed(3)));
@@ -660,10 +659,10 @@ function drawList(body) {
 // --------------------------------------------------------------------------------------------------------------- about
 
 function drawAbout(body) {
-  const {data} = state, texts = data.texts;
+  const {data} = state, {texts} = data, {notes} = details();
   const define = (name, text) => [el("dt", {}, name), el("dd", {}, text)];
   replace(body,
-    data.notes.length ? el("div", {class: "notes"}, el("h3", {}, "Notes on these data"), el("ul", {id: "notes"}, data.notes.map(note => el("li", {}, note)))) : null,
+    notes.length ? el("div", {class: "notes"}, el("h3", {}, "Notes on these data"), el("ul", {id: "notes"}, notes.map(note => el("li", {}, note)))) : null,
     texts.possible > texts.present && !state.live ? el("p", {class: "note", id: "left-out"}, `Kernels and feedback of ${thousands(texts.present)} of ${thousands(texts.possible)} trajectories are in this page; the others were left out to keep it small (ptxbench report --page-texts sets the limit). Figures count all of them.`) : null,
     el("dl", {},
       define("Turn", "One answer of a model and its evaluation, numbered from 0. Answers without code count. Failures of machine or endpoint are no turns."),
@@ -678,3 +677,5 @@ function drawAbout(body) {
 
 const SECTIONS = {fast: drawFast, board: drawBoard, multiples: drawMultiples, pair: drawPair, classes: drawClasses, next: drawNext, findings: drawFindings,
   reasoning: drawReasoning, costs: drawCosts, list: drawList, about: drawAbout};
+/** Those that need what stands at the end of a file. */
+const NEEDS_DETAILS = new Set(["reasoning", "costs", "list", "about"]);

@@ -21,27 +21,22 @@ class Random {
   below(n) { return Math.floor(this.next() * n / 4294967296); }
 }
 
-/** Whether a turn counts for Fast_p. */
-function exceeds(turn, p, target) {
-  const {data} = state;
-  if (data.label[turn] !== CORRECT) return NO;
-  let fast = YES;
-  if (p > 0) fast = Number.isNaN(data.speedup[turn]) ? UNKNOWN : data.speedup[turn] > p ? YES : NO;
-  if (!target) return fast;
-  if (fast === NO || data.target[turn] === NO) return NO;
-  return fast === YES && data.target[turn] === YES ? YES : UNKNOWN;
+/** Whether a correct turn counts for Fast_p. */
+function exceeds({speedup, target}, turn, p, required) {
+  const value = speedup[turn], fast = p > 0 ? (value > p ? YES : value <= p ? NO : UNKNOWN) : YES;
+  if (!required) return fast;
+  if (fast === NO || target[turn] === NO) return NO;
+  return fast === YES && target[turn] === YES ? YES : UNKNOWN;
 }
 
 /** Fast_p of some trajectories: {count, of, unknown}. */
 function fast(trajectories, p, target) {
-  const {first, label} = state.data;
+  const {data} = state, {first, correct, correctFirst} = data;
   let count = 0, of = 0, unknown = 0;
   for (const i of trajectories) {
-    const end = first[i + 1];
-    of += end - first[i];
-    for (let k = first[i]; k < end; k++) {
-      if (label[k] !== CORRECT) continue;
-      const known = exceeds(k, p, target);
+    of += first[i + 1] - first[i];
+    for (let c = correctFirst[i], end = correctFirst[i + 1]; c < end; c++) {
+      const known = exceeds(data, correct[c], p, target);
       if (known === YES) count++; else if (known === UNKNOWN) unknown++;
     }
   }
@@ -50,44 +45,44 @@ function fast(trajectories, p, target) {
 
 /** Within the first `limit` turns of each trajectory. */
 function within(trajectories, limit) {
-  const {data} = state;
+  const {data} = state, {number, speedup, correctFirst} = data;
   const out = {correct: {count: 0, of: 0, unknown: 0}, target: {count: 0, of: 0, unknown: 0}, best: NaN, untimed: 0};
   for (const i of trajectories) {
     let correct = NO, target = NO;
-    for (let k = data.first[i]; k < data.first[i + 1]; k++) {
-      if (data.number[k] >= limit || data.label[k] !== CORRECT) continue;
+    for (let c = correctFirst[i], end = correctFirst[i + 1]; c < end; c++) {
+      const k = data.correct[c];
+      if (number[k] >= limit) continue;
       correct = YES;
       if (target !== YES && data.target[k] !== NO) target = data.target[k];
-      if (Number.isNaN(data.speedup[k])) out.untimed++;
-      else if (!(out.best >= data.speedup[k])) out.best = data.speedup[k];
+      if (Number.isNaN(speedup[k])) out.untimed++;
+      else if (!(out.best >= speedup[k])) out.best = speedup[k];
     }
-    for (const [share, known] of [[out.correct, correct], [out.target, target]]) {
-      share.of++;
-      if (known === YES) share.count++; else if (known === UNKNOWN) share.unknown++;
-    }
+    if (correct === YES) out.correct.count++;
+    if (target === YES) out.target.count++; else if (target === UNKNOWN) out.target.unknown++;
   }
+  out.correct.of = out.target.of = trajectories.length;
   return out;
 }
 
 /** Sum of a column, only if it is known for every turn. */
 function total(trajectories, key) {
-  const {data} = state, column = data[key];
+  const {data} = state, values = column(key);
   let sum = 0, unknown = 0, known = 0;
   for (const i of trajectories) {
     for (let k = data.first[i]; k < data.first[i + 1]; k++) {
-      if (Number.isNaN(column[k])) unknown++; else { sum += column[k]; known++; }
+      if (Number.isNaN(values[k])) unknown++; else { sum += values[k]; known++; }
     }
   }
   return {sum, unknown, known, whole: known > 0 && unknown === 0};
 }
 
 function median(trajectories, key) {
-  const {data} = state, values = [];
+  const {data} = state, all = column(key), known = [];
   for (const i of trajectories) {
-    for (let k = data.first[i]; k < data.first[i + 1]; k++) if (!Number.isNaN(data[key][k])) values.push(data[key][k]);
+    for (let k = data.first[i]; k < data.first[i + 1]; k++) if (!Number.isNaN(all[k])) known.push(all[k]);
   }
-  if (!values.length) return NaN;
-  values.sort((a, b) => a - b);
+  if (!known.length) return NaN;
+  const values = Float64Array.from(known).sort();
   const middle = values.length >> 1;
   return values.length % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
@@ -134,10 +129,10 @@ function fastLimits(trajectories, thresholds, target) {
   if (n < 2 || !data.replicates) return thresholds.map(() => null);
   const counts = new Float64Array(n * q), sizes = new Float64Array(n * q), unknown = new Uint8Array(q);
   trajectories.forEach((i, unit) => {
-    for (let k = data.first[i]; k < data.first[i + 1]; k++) {
+    sizes.fill(data.first[i + 1] - data.first[i], unit * q, unit * q + q);
+    for (let c = data.correctFirst[i]; c < data.correctFirst[i + 1]; c++) {
       for (let t = 0; t < q; t++) {
-        sizes[unit * q + t]++;
-        const known = exceeds(k, thresholds[t], target);
+        const known = exceeds(data, data.correct[c], thresholds[t], target);
         if (known === YES) counts[unit * q + t]++; else if (known === UNKNOWN) unknown[t] = 1;
       }
     }

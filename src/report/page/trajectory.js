@@ -55,7 +55,7 @@ function drawViewer() {
     data.names.workload[data.of.workload[i]], "pack: " + nameOf("pack", data.of.pack[i])];
   const texts = viewer.texts;
   const end = texts ? (texts.exit_status ? `${texts.exit_status} (${texts.stop_reason})` : texts.pending ? "running: an answer is being judged" : "running") : "";
-  replace(dialog, el("div", {class: "view-head"}, el("h2", {id: "view-title"}, `${data.trajectories.name[i]} `, el("span", {class: "soft"}, data.names.run[data.of.run[i]])),
+  replace(dialog, el("div", {class: "view-head"}, el("h2", {id: "view-title"}, `${details().trajectories[i]} `, el("span", {class: "soft"}, data.names.run[data.of.run[i]])),
     el("button", {type: "button", class: "quiet", onclick: () => dialog.close()}, "Close")),
   el("p", {class: "soft"}, facts.join(" · "), end ? ` · ${end}` : "", texts && texts.error ? `: ${texts.error}` : ""),
   el("div", {role: "tablist", class: "tabs", "aria-label": "Turns"}, tabs), el("div", {id: "turn-panel", role: "tabpanel", tabIndex: 0}));
@@ -73,14 +73,16 @@ function drawTurn() {
   const {data} = state, k = data.first[viewer.index] + viewer.turn, panel = byId("turn-panel");
   panel.setAttribute("aria-labelledby", "tab-" + viewer.turn);
   const known = [["Class", data.names.label[data.label[k]]], ["Speed-up", Number.isNaN(data.speedup[k]) ? (data.label[k] === CORRECT ? NOT_MEASURED : "–") : speed(data.speedup[k])],
-    ["Target instruction", ["no", "yes", "unknown"][data.target[k]]]];
+    ["Target instruction", ["no", "yes", "unknown"][data.target[k] - NO]]];
   for (const [key, name] of [["reasoning_tokens", "Reasoning tokens"], ["tokens", "Tokens"], ["cost", "Cost, $"], ["model_seconds", "Model, s"], ["judge_seconds", "Judging, s"], ["host_seconds", "Evaluator host, s"], ["cpu_seconds", "Evaluator CPU, s"], ["gpu_seconds", "GPU, s"]]) {
-    if (data.measured[key]) known.push([name, Number.isNaN(data[key][k]) ? NOT_MEASURED : key === "reasoning_tokens" || key === "tokens" ? thousands(data[key][k]) : amount(data[key][k])]);
+    if (!isMeasured(key)) continue;
+    const value = column(key)[k];
+    known.push([name, Number.isNaN(value) ? NOT_MEASURED : key.endsWith("tokens") ? thousands(value) : amount(value)]);
   }
   const facts = el("dl", {class: "facts"}, known.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   const turn = viewer.texts && viewer.texts.turns[viewer.turn];
   if (!turn) {
-    const published = data.runs[data.of.run[viewer.index]].kind === "published";
+    const published = details().runs[data.of.run[viewer.index]].kind === "published";
     return replace(panel, facts, el("p", {class: "note"}, viewer.problem || (published ? "Published results hold no kernels, findings or feedback: there is no more to show of this turn."
       : "The texts of this trajectory were left out of the page to keep it small; ptxbench report --page-texts sets the limit.")));
   }
@@ -108,7 +110,7 @@ function timelineOf(turn) {
   if (!turn.timeline) return null;
   const what = " of the emulated run: warps, copies, tensor cores and mbarriers, to be opened in Perfetto (ui.perfetto.dev) or chrome://tracing. Its times are a model's.";
   if (!turn.timeline.file) return el("p", {class: "timeline soft"}, "The timeline", what, ` ${turn.timeline.why}: `, el("code", {}, turn.timeline.path));
-  const name = `${state.data.trajectories.name[viewer.index]}_turn_${turn.number}.json.gz`;
+  const name = `${details().trajectories[viewer.index]}_turn_${turn.number}.json.gz`;
   const save = () => {
     const address = URL.createObjectURL(new Blob([decode(turn.timeline.file)], {type: "application/gzip"}));
     el("a", {href: address, download: name}).click();

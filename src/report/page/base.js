@@ -30,6 +30,16 @@ function replace(element, ...children) {
   element.replaceChildren(fresh);
 }
 
+/** Replaces choices if what they offer has changed; the focus stays in its place among them. */
+function offer(element, offered, make) {
+  const key = JSON.stringify(offered);
+  if (element.offered === key) return;
+  element.offered = key;
+  const at = [...element.querySelectorAll("select")].indexOf(document.activeElement);
+  replace(element, make());
+  if (at >= 0) element.querySelectorAll("select")[at]?.focus();
+}
+
 const byId = id => document.getElementById(id);
 
 /** Two decimals, exact halves as C prints them: 3 of 96 is 3.12. */

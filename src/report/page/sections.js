@@ -410,10 +410,10 @@ function drawPair(body) {
   }
   const options = series.map(one => [String(one.values[0]), one.name]);
   if (!body.firstChild) body.append(el("div", {class: "controls"}), el("div", {class: "place"}));
-  replace(body.firstChild, choice("Compare", seriesChoices().filter(([key]) => key !== "problem"), chosen.by, value => { chosen.by = value; chosen.a = chosen.b = null; refresh(["pair"]); }),
+  offer(body.firstChild, [chosen, options], () => [choice("Compare", seriesChoices().filter(([key]) => key !== "problem"), chosen.by, value => { chosen.by = value; chosen.a = chosen.b = null; refresh(["pair"]); }),
     choice("Before (A)", options, String(chosen.a), value => { chosen.a = Number(value); refresh(["pair"]); }),
     choice("After (B)", options, String(chosen.b), value => { chosen.b = Number(value); refresh(["pair"]); }),
-    choice("In", PAIR_METRICS, chosen.metric, value => { chosen.metric = value; refresh(["pair"]); }));
+    choice("In", PAIR_METRICS, chosen.metric, value => { chosen.metric = value; refresh(["pair"]); })]);
   const place = body.querySelector(".place");
   const before = series.find(one => one.values[0] === chosen.a), after = series.find(one => one.values[0] === chosen.b);
   const empty = text => { forget(place); place.dataset.count = ""; replace(place, el("p", {class: "note"}, text)); };
@@ -614,7 +614,7 @@ function drawCosts(body) {
 
 // -------------------------------------------------------------------------------------------------------- trajectories
 
-const PAGE = 60;
+const PAGE = 40;
 
 function drawList(body) {
   const {data} = state, chosen = view.list;
@@ -623,10 +623,12 @@ function drawList(body) {
   }
   const runs = [...new Set(state.selected.map(i => data.of.run[i]))];
   if (chosen.run !== "" && !runs.includes(Number(chosen.run))) chosen.run = "";
-  const counts = new Float64Array(data.names.label.length);
-  for (let k = 0; k < data.turnCount; k++) counts[data.label[k]]++;
-  replace(body.querySelector(".controls"), choice("Run", [["", `all ${runs.length} runs`], ...runs.map(run => [String(run), data.names.run[run]])], chosen.run, value => { chosen.run = value; chosen.page = 0; refresh(["list"]); }),
-    choice("With a turn that is", [["", "anything"], ...orderedLabels(counts).map(label => [String(label), data.names.label[label]])], chosen.label, value => { chosen.label = value; chosen.page = 0; refresh(["list"]); }));
+  offer(body.querySelector(".controls"), runs, () => {
+    const counts = new Float64Array(data.names.label.length);
+    for (let k = 0; k < data.turnCount; k++) counts[data.label[k]]++;
+    return [choice("Run", [["", `all ${runs.length} runs`], ...runs.map(run => [String(run), data.names.run[run]])], chosen.run, value => { chosen.run = value; chosen.page = 0; refresh(["list"]); }),
+      choice("With a turn that is", [["", "anything"], ...orderedLabels(counts).map(label => [String(label), data.names.label[label]])], chosen.label, value => { chosen.label = value; chosen.page = 0; refresh(["list"]); })];
+  });
   const rows = state.selected.filter(i => {
     if (chosen.run !== "" && data.of.run[i] !== Number(chosen.run)) return false;
     if (chosen.label === "") return true;

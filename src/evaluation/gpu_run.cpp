@@ -288,9 +288,12 @@ Result<void> GpuRun::prepare(const Candidate& candidate, const std::vector<Devic
         one["upload"] = upload_bytes;
         uploads.emplace_back(argument.input, upload_bytes);
         upload_bytes += round_up(bytes);
-        // What follows from other inputs would no longer fit them. Offsets and pages follow from the sizes alone.
-        // Contents from files are what they are.
-        if (problem::is_float(argument.dtype)) timed_inputs_ = TimedInputs::repeated;
+        // What follows from other inputs would no longer fit them. Offsets and pages follow from the sizes alone, and
+        // some floats too. Contents from files are what they are.
+        const bool fits = std::holds_alternative<problem::DerivedInput>(problem::source_of(problem_, i)) &&
+                          !problem::derives_from_contents(problem_.definition);
+        if (problem::is_float(argument.dtype) && timed_inputs_ != TimedInputs::repeated)
+          timed_inputs_ = fits ? TimedInputs::partly : TimedInputs::repeated;
       }
     }
     list.push_back(std::move(one));
@@ -506,7 +509,8 @@ gpu::SlicePermutation GpuRun::permutation(std::uint64_t seed) const {
 }
 
 bool GpuRun::is_renewed(std::size_t input) const {
-  return timed_inputs_ == TimedInputs::fresh || (timed_inputs_ == TimedInputs::permuted && permuted_.free[input]);
+  return timed_inputs_ == TimedInputs::fresh || timed_inputs_ == TimedInputs::partly ||
+         (timed_inputs_ == TimedInputs::permuted && permuted_.free[input]);
 }
 
 GpuRun::Sample GpuRun::choose_sample(std::size_t call, std::uint64_t seed) const {

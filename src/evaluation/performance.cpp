@@ -19,6 +19,8 @@ std::string_view to_string(TimedInputs inputs) {
   switch (inputs) {
     case TimedInputs::fresh:
       return "fresh";
+    case TimedInputs::partly:
+      return "partly-fresh";
     case TimedInputs::permuted:
       return "permuted";
     case TimedInputs::repeated:

@@ -13,6 +13,7 @@ namespace ptxbench::evaluation {
 /// The inputs of timed calls.
 enum class TimedInputs {
   fresh,     ///< each call has inputs of its own
+  partly,    ///< but for some that fit any others: they are the same in each call
   permuted,  ///< the same slices in another order for each call, with other signs
   repeated,  ///< the same contents at other addresses
 };

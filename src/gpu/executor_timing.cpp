@@ -160,9 +160,9 @@ class Executor::Batch {
   };
 
   static Contents::Kind kind_of(std::string_view name) {
-    return name == "fresh"      ? Contents::Kind::fresh
-           : name == "permuted" ? Contents::Kind::permuted
-                                : Contents::Kind::given;
+    // What is not random is copied, whatever it is.
+    if (name == "fresh" || name == "partly-fresh") return Contents::Kind::fresh;
+    return name == "permuted" ? Contents::Kind::permuted : Contents::Kind::given;
   }
   Contents contents(std::size_t call) const { return {contents_.kind, seeds_[call], contents_.distribution}; }
   const Driver& cuda() const { return e_.device_->driver(); }

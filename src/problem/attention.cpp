@@ -259,6 +259,8 @@ const Operation kAttention{[](const Definition& definition) { return attention_r
                            limits_of,
                            multiply_adds,
                            derived_input,
-                           derive};
+                           derive,
+                           nullptr,
+                           true};
 
 }  // namespace ptxbench::problem

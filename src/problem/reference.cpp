@@ -53,6 +53,11 @@ bool is_derived(const Definition& definition, std::size_t input) {
   return operation != nullptr && operation->is_derived != nullptr && operation->is_derived(definition, input);
 }
 
+bool derives_from_contents(const Definition& definition) {
+  const Operation* operation = find_operation(definition);
+  return operation != nullptr && operation->derives_from_contents;
+}
+
 InputSource source_of(const Problem& problem, std::size_t input) {
   const TensorSpec& spec = problem.definition.inputs[input];
   if (const InputSource* source = problem.workload.find_input(spec.name)) return *source;

@@ -66,6 +66,10 @@ bool is_derived(const Definition& definition, std::size_t input);
 /// The input's source, given or by default.
 InputSource source_of(const Problem& problem, std::size_t input);
 
+/// Whether the derived inputs of an operation follow from what its other inputs hold, as O and L of an attention's
+/// backward pass do. Those of other operations fit any contents: they are functions of the axes and the seed.
+bool derives_from_contents(const Definition& definition);
+
 /// Puts all inputs whose source is DerivedInput in place; the others must be there already. Checks what only values can
 /// show to be wrong, such as offsets that decrease.
 Result<void> derive_inputs(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options);
@@ -92,6 +96,8 @@ struct Operation {
   Result<void> (*derive)(const Problem& problem, std::vector<Tensor>& inputs, const InputOptions& options) = nullptr;
   /// Null where multiply_adds depend on the axes alone.
   std::optional<double> (*multiply_adds_with)(const Problem& problem, const std::vector<Tensor>& inputs) = nullptr;
+  /// As the function of this name says.
+  bool derives_from_contents = false;
 };
 
 /// Nothing when the definition is no operation that is known here.

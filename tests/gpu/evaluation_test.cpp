@@ -94,27 +94,34 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, replay);
   }
 }
 
-// Unit rows, decay and scale of the delta rule fit any values and states: these are new in each call.
-TEST_F(OnGpu, TheDeltaRuleMeetsValuesAndStatesOfItsOwn) {
+// Unit rows, decay and scale of the delta rule and scale factors of FP8 fit any contents of the others: these are new
+// in each call.
+TEST_F(OnGpu, DerivedInputsThatFitAnyOthersKeepNothingFromBeingFresh) {
   EvaluateOptions timed = options();
   timed.timing = true;
   timed.count_instructions = false;
   timed.stop = gpu::StopRule::exactly(24);
   const auto dataset = problem::Dataset::load(problem::dataset_roots({}).value()).value();
-  const auto* definition = dataset.find_definition("gdn_decode_qk4_v8_d128_k_last").value();
-  const auto workload = dataset.workload_for_axes(*definition, {"batch_size=16"}).value();
-  const auto problem = problem::make_problem(*definition, workload).value();
-  const std::string honest = gpu_candidate_source("gdn_decode.cu");
-  const Evaluation good = evaluate(honest, problem, timed);
-  EXPECT_EQ(good.verdict, Status::passed) << dump(good);
-  ASSERT_EQ(good.performance.size(), 1u) << dump(good);
-  EXPECT_EQ(good.performance[0].inputs, TimedInputs::partly);
-  EXPECT_GE(good.performance[0].verified_calls, 2u);
-  EXPECT_GT(good.performance[0].verified_elements, 0u);
-  const Evaluation bad =
-      evaluate(base::replace_all(honest, "#define REPLAY 0  // REPLAY", "#define REPLAY 1"), problem, timed);
-  EXPECT_EQ(bad.verdict, Status::failed) << dump(bad);
-  EXPECT_NE(find(bad, "timing.wrong-output"), nullptr) << dump(bad);
+  const struct {
+    const char *candidate, *definition, *axis;
+  } cases[] = {{"gdn_decode.cu", "gdn_decode_qk4_v8_d128_k_last", "batch_size=16"},
+               {"fp8_gemm.cu", "fp8_gemm_nt_1d2d_n32768_k512", "M=33"}};
+  for (const auto& one : cases) {
+    const auto* definition = dataset.find_definition(one.definition).value();
+    const auto workload = dataset.workload_for_axes(*definition, {one.axis}).value();
+    const auto problem = problem::make_problem(*definition, workload).value();
+    const std::string honest = gpu_candidate_source(one.candidate);
+    const Evaluation good = evaluate(honest, problem, timed);
+    EXPECT_EQ(good.verdict, Status::passed) << one.candidate << dump(good);
+    ASSERT_EQ(good.performance.size(), 1u) << one.candidate << dump(good);
+    EXPECT_EQ(good.performance[0].inputs, TimedInputs::partly);
+    EXPECT_GE(good.performance[0].verified_calls, 2u);
+    EXPECT_GT(good.performance[0].verified_elements, 0u);
+    const Evaluation bad =
+        evaluate(base::replace_all(honest, "#define REPLAY 0  // REPLAY", "#define REPLAY 1"), problem, timed);
+    EXPECT_EQ(bad.verdict, Status::failed) << one.candidate << dump(bad);
+    EXPECT_NE(find(bad, "timing.wrong-output"), nullptr) << one.candidate << dump(bad);
+  }
 }
 
 // What the emulator counts in PTX is what the hardware executes.

@@ -145,7 +145,7 @@ std::string base64(std::string_view bytes) {
 
 namespace {
 
-/// In ASCII, as everything in the page is: browsers read that fastest. Bytes that are not UTF-8 are replaced.
+/// In ASCII, as everything in the page but a title: browsers read that fastest. Bytes that are not UTF-8 are replaced.
 std::string dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 }  // namespace

@@ -201,6 +201,86 @@ class Page(unittest.TestCase):
         for section in ("fast", "board", "multiples", "pair", "classes", "next", "findings", "reasoning", "costs", "list"):
             self.show(section)
 
+    def hover(self, selector, x, y):
+        """Puts the pointer into an element, at fractions of its size; what comes up then."""
+        at = self.browser.run(f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect(); return [r.left + r.width * {x}, r.top + r.height * {y}]; }})()")
+        self.browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=at[0], y=at[1])
+        self.browser.run("new Promise(done => requestAnimationFrame(done))")
+        return self.browser.run("document.querySelector('.tip')?.hidden === false ? [...document.querySelectorAll('.tip p')].map(p => p.textContent) : null"), at
+
+    def test_what_a_pointer_brings_up(self):
+        self.open(self.big)
+        # A point of a line, with the table's figure; a press sets the threshold.
+        self.show("fast")
+        (title, line), at = self.hover("#fast .u-over", 0.4, 0.5)
+        self.assertEqual(self.browser.run("document.querySelectorAll('#fast .u-over .tip-mark').length"), 1)
+        p, name, percent = float(title.removeprefix("p = ")), *line.removesuffix(" %").rsplit(": ", 1)
+        self.browser.run(f"{{ const n = document.querySelector('#threshold-number'); n.value = {p}; n.dispatchEvent(new Event('change')); }}")
+        arch = self.text("#fast figure:not([hidden]) figcaption")
+        rows = self.browser.run("[...document.querySelectorAll('#readout tbody tr')].map(r => [...r.children].map(c => c.textContent))")
+        self.assertIn([name, arch, percent], [[row[0], row[1], row[4]] for row in rows])
+        for kind in ("mousePressed", "mouseReleased"):
+            self.browser.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], button="left", clickCount=1)
+        self.assertAlmostEqual(self.browser.run("Number(document.querySelector('#threshold-number').value)"), 0.4 * 1.1, delta=0.03)
+        # A line beyond the axis is in no other chart.
+        self.browser.run("{ const n = document.querySelector('#threshold-number'); n.value = 7; n.dispatchEvent(new Event('change')); }")
+        self.assertEqual(self.browser.run("[...document.querySelectorAll('.threshold')].every(line => line.hidden)"), True)
+        # What it says goes with what it was said of.
+        self.hover("#fast .u-over", 0.4, 0.5)
+        self.browser.run("document.querySelector('#filter-model').open = true")
+        self.browser.settle()
+        self.hover("#fast .u-over", 0.4, 0.5)
+        self.browser.run("document.querySelector('#filter-model input[type=checkbox]').click()")
+        self.assertEqual(self.browser.run("document.querySelector('.tip').hidden"), True)
+        self.browser.run("document.querySelector('#reset').click()")
+        # Bars: all of a category, its sum below.
+        for by in ("turn", "model"):
+            self.show("classes")
+            self.browser.run(f"{{ const s = document.querySelector('#classes select'); s.value = '{by}'; s.dispatchEvent(new Event('change')); }}")
+            self.browser.settle()
+            self.browser.run("document.querySelector('#classes details').open = true")
+            self.browser.settle()
+            tip, _ = self.hover("#classes .u-over", 0.03, 0.03)
+            table = self.browser.run("[...document.querySelectorAll('#classes table tr')].map(r => [...r.children].map(c => c.textContent))")
+            row = next(row for row in table if row[0] == tip[0])
+            self.assertEqual(tip[-1], row[1] + " turns")
+            shown = dict(one.split(": ") for one in tip[1:-1])
+            self.assertEqual(shown, {name: count for name, count in zip(table[0][2:], row[2:]) if not count.startswith("0 ")})
+        self.show("pair")
+        tip, _ = self.hover("#pair .u-over", 0.5, 0.05)
+        row = self.browser.run("[...document.querySelector('.pair-table tbody tr').children].map(c => c.textContent)")
+        self.assertEqual([tip[0]] + [one.rsplit(": ", 1)[1].removesuffix(" %") for one in tip[1:]], row[:3])
+        # A finger does not hover.
+        self.show("reasoning")
+        self.browser.run("document.querySelector('#reasoning .u-over').dispatchEvent(new MouseEvent('click', {bubbles: true, clientX: 400, clientY: 400}))")
+        self.assertEqual(self.browser.run("document.querySelector('.tip').hidden"), False)
+
+    def test_charts_and_tables_are_of_the_same_selection(self):
+        """In the frame after a change what is in sight has been drawn, and nothing of it changes later; open tables go along."""
+        self.open(self.big)
+        pixels = "[...document.querySelectorAll('#{} canvas')].filter(c => {{ const r = c.getBoundingClientRect(); return r.width && r.top < innerHeight && r.bottom > 0; }}).map(c => c.toDataURL())"
+        for section in ("fast", "multiples", "pair", "classes", "reasoning"):
+            self.show(section)
+            self.browser.run("document.querySelector('#filter-arch').open = true")
+            self.browser.run(f"for (const d of document.querySelectorAll('#{section} details.data')) d.open = true")
+            self.browser.settle()
+            before = self.browser.run(pixels.format(section))
+            for _ in range(2):  # without an architecture, and with it again
+                at_once = self.browser.run("(async () => { document.querySelector('#filter-arch input[type=checkbox]').click(); await new Promise(done => requestAnimationFrame(() => setTimeout(done)));"
+                                           f" return {pixels.format(section)}; }})()")
+                tables = self.browser.run(f"[...document.querySelectorAll('#{section} details.data')].map(d => d.textContent)")
+                self.browser.settle()
+                self.assertEqual(at_once, self.browser.run(pixels.format(section)), section)
+                self.browser.run(f"for (const d of document.querySelectorAll('#{section} details.data')) {{ d.open = false; d.open = true; }}")
+                self.browser.settle()
+                self.assertEqual(tables, self.browser.run(f"[...document.querySelectorAll('#{section} details.data')].map(d => d.textContent)"), section)
+            self.assertEqual(self.browser.run(pixels.format(section)), before, section)
+
+    def test_an_address_names_a_section(self):
+        self.browser.open(f"file://{self.big}#list")
+        self.browser.settle()
+        self.browser.wait("Math.abs(document.querySelector('#list').getBoundingClientRect().top) < 120")
+
     def test_all_sections(self):
         self.open(self.big)
         for section in ("multiples", "pair", "classes", "next", "reasoning", "costs", "list", "about"):
@@ -282,10 +362,14 @@ class Page(unittest.TestCase):
         self.assertGreater(self.browser.run("document.querySelectorAll('#key .card').length"), 3)
         self.browser.wait("document.querySelectorAll('#trajectories tbody tr').length > 3")  # needs no chart
         self.assertIn("cannot be drawn", self.text("#fast .failure"))
-        for _ in range(2):  # drawn again, a notice takes the place of the last one
-            self.browser.run("document.getElementById('theme').click()")
-            self.browser.settle()
-        self.assertEqual(self.browser.run("document.querySelectorAll('#pair .failure').length"), 1)
+        for section in ("fast", "pair"):
+            for _ in range(2):  # drawn again, a notice takes the place of the last one
+                self.browser.run("document.getElementById('theme').click()")
+                self.show(section)
+            self.assertEqual(self.browser.run(f"document.querySelectorAll('#{section} .failure').length"), 1)
+        self.browser.run("{ const s = document.querySelector('#threshold-slider'); s.value = 0.8; s.dispatchEvent(new Event('input')); }")
+        self.assertIn("p = 0.80", self.text("#readout caption"))
+        self.assertEqual([text for text in self.browser.problems() if "uPlot" not in text and "Content Security Policy" not in text], [])
         self.assertEqual(self.browser.run("document.querySelectorAll('.failure select').length"), 0)
         # Within the data.
         begin = page.index('id="data">')
@@ -468,6 +552,14 @@ class Page(unittest.TestCase):
             self.browser.settle()
             self.assertAlmostEqual(self.browser.run("document.querySelector('#list h2').getBoundingClientRect().top"), place, delta=40)
             self.shot("10-live")
+            # One that comes before it in order: what is open stays what it was.
+            self.browser.run("document.querySelectorAll('#trajectories .link')[1].click()")
+            self.browser.wait("document.querySelector('#view').open")
+            opened = self.text("#view")
+            (at / "trajectories" / "exp_000a.jsonl").write_text("".join(whole[:4]))
+            self.browser.wait("document.querySelector('#subtitle').textContent.includes('35 turns')", 15)
+            self.browser.run("document.getElementById('tab-1').click(); document.getElementById('tab-0').click()")
+            self.assertEqual(self.text("#view"), opened)
         finally:
             server.terminate()
             self.assertEqual(server.wait(10), 0)

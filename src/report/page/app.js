@@ -17,22 +17,45 @@ function drawSection(name) {
   try {
     SECTIONS[name](body);
   } catch (error) {
-    // The others are none the worse for it.
-    console.error(error);
-    body.before(el("p", {class: "failure", role: "alert"}, `This section cannot be drawn (${error.message || error}).`));
+    notice(body, error);
   }
   body.style.minHeight = "";
+}
+
+/** Says that a section cannot be drawn: the others are none the worse for it. */
+function notice(body, error) {
+  console.error(error);
+  if (!body.previousElementSibling.matches(".failure")) body.before(el("p", {class: "failure", role: "alert"}, `This section cannot be drawn (${error.message || error}).`));
 }
 
 /** Draws what nobody has come near yet, one after the other, so that places of the page stay where they are. */
 function drawRest() {
   const name = isWhole() ? Object.keys(SECTIONS).find(one => dirty.has(one)) : null;
   if (name) later(() => { drawSection(name); drawRest(); });
+  else if (isWhole()) goToPlace();
 }
+
+let atPlace = false;
+
+/** Once all is drawn and nobody has begun to read, to the part of the page that its address names. */
+function goToPlace() {
+  const place = !atPlace && location.hash ? byId(location.hash.slice(1)) : null;
+  atPlace = true;
+  if (place) place.scrollIntoView({behavior: "instant"});
+}
+
+for (const sign of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(sign, () => { atPlace = true; }, {once: true, passive: true});
+
+// What is on paper is of one selection.
+addEventListener("beforeprint", () => {
+  for (const name of [...dirty]) drawSection(name);
+  drawAllWaiting();
+});
 
 function refreshAll() {
   const started = performance.now();
   select();
+  if (view.focus !== null && !groups(state.selected, [state.series]).some(one => one.key === view.focus)) view.focus = null;
   const {data, selected} = state;
   byId("selected").textContent = `${plural(turnsOf(selected), "turn")} of ${plural(selected.length, "trajectory", "trajectories")} selected` + (selected.length < data.count ? ` (of ${thousands(data.turnCount)} turns)` : "");
   drawKey(byId("key"));
@@ -125,6 +148,16 @@ function show(json, version) {
   state.version = version;
   if (before) {
     // Numbers of names may have changed: go by the names.
+    const renamed = (dimension, number) => {
+      const names = data => dimension === "pool" ? data.pools.map(pool => pool.name) : data.names[dimension];
+      const now = names(state.data).indexOf(names(before)[number]);
+      return now < 0 ? null : now;
+    };
+    const asText = number => number === null ? "" : String(number);
+    if (view.focus !== null) view.focus = asText(renamed(state.series, Number(view.focus))) || null;
+    for (const side of ["a", "b"]) if (view.pair[side] !== null) view.pair[side] = renamed(view.pair.by, view.pair[side]);
+    for (const key of ["run", "label"]) if (view.list[key] !== "") view.list[key] = asText(renamed(key, Number(view.list[key])));
+    if (state.pool >= 0) state.pool = renamed("pool", state.pool) ?? -1;
     for (const [dimension, set] of Object.entries(filters)) {
       const names = [...set].map(number => before.names[dimension][number]);
       state.filters[dimension] = new Set(names.map(name => state.data.names[dimension].indexOf(name)).filter(number => number >= 0));
@@ -171,6 +204,9 @@ function watch() {
   observe(near, "400px 0px", name => later(() => drawSection(name)));
   document.documentElement.dataset.ready = "yes";
   drawRest();
+  // Charts are drawn when the script that made them has ended; the frame with them comes later.
+  queueMicrotask(() => { timings.ready = performance.now(); });
+  requestAnimationFrame(() => { const channel = new MessageChannel(); channel.port1.onmessage = () => { timings.frame = performance.now(); }; channel.port2.postMessage(0); });
 }
 
 async function follow() {
@@ -202,7 +238,7 @@ async function follow() {
   }
 }
 
-async function start() {
+function start() {
   byId("failure").hidden = true;
   byId("failure").classList.remove("unstarted");
   if (!window.uPlot) fail("The charting library of this page did not start; the file may be damaged.");
@@ -221,9 +257,6 @@ async function start() {
     throw error;
   }
   watch();
-  await null; // charts are drawn when the script that made them has ended
-  timings.ready = performance.now();
-  requestAnimationFrame(() => { const channel = new MessageChannel(); channel.port1.onmessage = () => { timings.frame = performance.now(); }; channel.port2.postMessage(0); });
 }
 
 start();

@@ -74,16 +74,20 @@ function table(caption, header, rows, options = {}) {
         i < (options.heads || 1) ? el("th", {scope: "row"}, cell) : el("td", {}, cell)))))));
 }
 
-/** The data behind a chart, made when it is opened. */
-function dataTable(caption, make) {
-  const details = el("details", {class: "data"}, el("summary", {}, "Data table"));
-  details.addEventListener("toggle", () => {
-    if (details.open && details.children.length === 1) {
-      const {header, rows} = make();
-      details.append(table(caption, header, rows));
-    }
-  });
-  return details;
+/** The data behind a chart: a table in `place`, made while it is open and made again by each call. */
+function dataTable(place, caption, make) {
+  let details = place.firstChild;
+  if (!details) {
+    place.append(details = el("details", {class: "data"}, el("summary", {}, "Data table")));
+    details.addEventListener("toggle", () => details.fill());
+  }
+  details.fill = () => {
+    while (details.children.length > 1) details.lastChild.remove();
+    if (!details.open) return;
+    const {header, rows} = make();
+    details.append(table(caption, header, rows));
+  };
+  details.fill();
 }
 
 /** A labelled choice. */

@@ -34,8 +34,8 @@ function css(name) {
   return name === "font" ? look.font : look.known[name] || (look.known[name] = look.style.getPropertyValue(name).trim());
 }
 
-function classColor(label) {
-  const name = state.data.names.label[label], known = CLASS_COLORS[mode()][name];
+function classColor(label, data = state.data) {
+  const name = data.names.label[label], known = CLASS_COLORS[mode()][name];
   return known || OTHER_SHADES[label % OTHER_SHADES.length];
 }
 
@@ -53,7 +53,7 @@ function fade(color, alpha) {
 
 // ---- charts
 
-const charts = new Map(); // box -> {plot, key, spec, xs}
+const charts = new Map(); // box -> {plot, key, spec, line}
 const sizes = new ResizeObserver(entries => {
   for (const {target, contentRect} of entries) {
     const chart = charts.get(target);
@@ -70,8 +70,14 @@ const sight = new IntersectionObserver(entries => {
 function drawWaiting(box) {
   const spec = waiting.get(box);
   waiting.delete(box);
-  if (spec) drawNow(box, spec);
+  try {
+    if (spec) drawNow(box, spec);
+  } catch (error) {
+    notice(box.closest(".body"), error);
+  }
 }
+
+const drawAllWaiting = () => { for (const box of [...waiting.keys()]) drawWaiting(box); };
 
 /** Draws a chart into the box of a figure, or brings the one that is there up to date, if it is out of sight when there is time. */
 function draw(box, spec) {
@@ -83,28 +89,33 @@ function draw(box, spec) {
 
 /**
  * What a chart is made of:
- *   series   [{name, x: [], y: [], color, width, dash, point}]: later ones over earlier ones, y null where there is nothing.
- *            `point` is the size of points in px. `low`: with this as the lower edge and y as the upper one, a band.
+ *   series   [{name, x: [], y: [], color, solid, width, dash, point, faded}]: later ones over earlier ones, y null where there is
+ *            nothing. `point` is the size of points in px, `solid` the colour of a faded one's name. `low`: with this as the lower edge and y as the upper one, a band.
  *   x, y     {min, max, title, whole, small}; x.names: categories, at 0, 1, ...; whole: no fractions at the axis
  *   bars     "stacked" or "grouped", over x.names; `lying` bars have their names at the left
  *   tip      {title(x, index), line(series, y, index), foot(index)}: what a pointer brings up
  *   pick     (x) called with the place of a click; threshold: a line at x
  */
 function drawNow(box, spec) {
+  waiting.delete(box);
   const {xs, columns} = aligned(spec);
   // What makes another chart of it. Ranges and data do not.
-  const {x, y} = spec, key = JSON.stringify([mode(), spec.bars, spec.lying, x.title, x.small, x.names, y.title, spec.series.map(one => [one.color, one.width, one.dash, one.point, one.low !== undefined])]);
+  const {x, y} = spec, key = JSON.stringify([mode(), spec.bars, spec.lying, x.title, x.small, x.whole, x.names, y.title, y.whole, spec.series.map(one => [one.color, one.width, one.dash, one.point, one.low !== undefined])]);
   let chart = charts.get(box);
   if (chart && chart.key === key) {
-    Object.assign(chart, {spec, xs});
+    chart.spec = spec;
     chart.plot.setData([xs, ...columns]);
+    hideTip(chart);
     return;
   }
-  if (chart) chart.plot.destroy();
-  hideTip();
-  chart = {key, spec, xs, plot: null};
-  charts.set(box, chart);
+  if (chart) {
+    hideTip(chart);
+    chart.plot.destroy();
+    charts.delete(box);
+  }
+  chart = {key, spec};
   chart.plot = new uPlot(optionsFor(chart, box.clientWidth, box.clientHeight), [xs, ...columns], box);
+  charts.set(box, chart);
   listen(chart);
   sizes.observe(box);
   sight.observe(box);
@@ -126,7 +137,7 @@ function aligned({series, bars, x}) {
   const edges = series.flatMap(one => one.low ? [{x: one.x, y: one.y}, {x: one.x, y: one.low}] : [one]);
   if (!edges.length) return {xs: [x.min, x.max], columns: []};
   if (edges.every(one => one.x === edges[0].x)) return {xs: edges[0].x, columns: edges.map(one => one.y)};
-  const [xs, ...columns] = uPlot.join(edges.map(one => [one.x, one.y]), edges.map(() => [2]));
+  const [xs, ...columns] = uPlot.join(edges.map(one => [one.x, one.y]));
   return {xs, columns};
 }
 
@@ -141,6 +152,8 @@ function optionsFor(chart, width, height) {
   const axes = [{...axis(x, !lying), scale: "x"}, {...axis(y, lying), scale: "y"}];
   if (lying) { axes[0].side = 3; axes[1].side = 2; }
   const range = (key, {min, max, names} = chart.spec[key]) => names ? [-0.5, names.length - 0.5] : min < max ? [min, max] : [min - 0.5, min + 0.5];
+  // Lines at the ends of the axis are seen whole.
+  const values = () => { const [low, high] = range("y"), room = bars ? 0 : 0.015 * (high - low); return [low - room, high + room]; };
   if (x.names) {
     // Names that have room; those at the left have it all.
     const wide = nameWidth(x.names, font);
@@ -149,8 +162,8 @@ function optionsFor(chart, width, height) {
       const every = lying ? 1 : Math.max(1, Math.ceil((wide + 10) * x.names.length / (u.bbox.width / devicePixelRatio || width)));
       return x.names.map((_, i) => i).filter(i => i % every === 0);
     };
-    axes[0].values = (u, splits) => splits.map(i => lying ? shortened(x.names[i], font, width * 0.4) : x.names[i]);
-    if (lying) axes[0].size = Math.ceil(Math.min(wide, width * 0.4)) + 12;
+    axes[0].values = (u, splits) => splits.map(i => lying ? shortened(x.names[i], font, u.width * 0.4) : x.names[i]);
+    if (lying) axes[0].size = u => Math.ceil(Math.min(wide, u.width * 0.4)) + 12;
   }
   const series = spec.series.flatMap(one => {
     const line = {label: one.name, stroke: one.color, width: one.width ?? 2, dash: one.dash && one.dash.length ? one.dash : undefined, spanGaps: false,
@@ -163,7 +176,7 @@ function optionsFor(chart, width, height) {
   let at = 1;
   for (const one of spec.series) { if (one.low) bands.push({series: [at, at + 1], fill: one.fill}); at += one.low ? 2 : 1; }
   return {width, height, pxAlign: 1, padding: [8, 14, 0, 0], legend: none, cursor: none, bands,
-    scales: {x: {time: false, range: () => range("x"), ...(lying ? {ori: 1, dir: -1} : {})}, y: {range: () => range("y"), ...(lying ? {ori: 0} : {})}},
+    scales: {x: {time: false, range: () => range("x"), ...(lying ? {ori: 1, dir: -1} : {})}, y: {range: values, ...(lying ? {ori: 0} : {})}},
     axes, series: [{}, ...(bars === "stacked" ? series.reverse() : series)], hooks: {draw: [() => placeThreshold(chart)]}};
 }
 
@@ -193,6 +206,7 @@ function placeThreshold(chart) {
   const {threshold} = chart.spec;
   if (threshold === undefined) return;
   if (!chart.line) chart.plot.over.append(chart.line = el("div", {class: "threshold"}));
+  chart.line.hidden = threshold > chart.spec.x.max;
   chart.line.style.left = chart.plot.valToPos(threshold, "x") + "px";
 }
 
@@ -208,17 +222,22 @@ function moveThreshold(box, p) {
 
 let tip = null;
 
-function hideTip() {
-  if (!tip) return;
+/** Of this chart, or whichever it is. */
+function hideTip(chart = null) {
+  if (!tip || (chart && tip.chart !== chart)) return;
   tip.element.hidden = true;
   tip.mark.remove();
+  tip.chart = null;
 }
 
 function listen(chart) {
   const {over} = chart.plot;
   over.addEventListener("pointermove", event => showTip(chart, event));
-  over.addEventListener("pointerleave", hideTip);
-  over.addEventListener("click", event => { if (chart.spec.pick) chart.spec.pick(chart.plot.posToVal(event.offsetX, "x")); });
+  over.addEventListener("pointerleave", () => hideTip());
+  over.addEventListener("click", event => {
+    if (chart.spec.pick) chart.spec.pick(chart.plot.posToVal(event.offsetX, "x"));
+    showTip(chart, event); // a finger does not move over it
+  });
 }
 
 /** The point that is nearest, of a line; all of a category, of bars. */
@@ -229,7 +248,7 @@ function showTip(chart, event) {
     tip = {element: el("div", {class: "tip", "aria-hidden": "true"}), mark: el("div", {class: "tip-mark", "aria-hidden": "true"})};
     document.body.append(tip.element);
   }
-  const row = (one, y, index) => el("p", {}, el("span", {class: "swatch", color: one.color}), spec.tip.line(one, y, index));
+  const row = (one, y, index) => el("p", {}, el("span", {class: "swatch", color: one.solid || one.color}), spec.tip.line(one, y, index));
   if (bars) {
     const index = Math.round(plot.posToVal(lying ? event.offsetY : event.offsetX, "x"));
     if (!(index >= 0 && index < x.names.length)) return hideTip();
@@ -237,8 +256,9 @@ function showTip(chart, event) {
       spec.tip.foot ? el("p", {}, spec.tip.foot(index)) : null);
   } else {
     let best = null, least = Infinity;
+    const apart = series.some(one => one.faded) && series.some(one => one.faded === false);
     for (const one of series) {
-      if (one.low) continue;
+      if (one.low || (apart && one.faded)) continue;
       for (let i = 0; i < one.x.length; i++) {
         if (one.y[i] === null) continue;
         const left = plot.valToPos(one.x[i], "x"), top = plot.valToPos(one.y[i], "y"), far = (left - event.offsetX) ** 2 + (top - event.offsetY) ** 2;
@@ -248,12 +268,13 @@ function showTip(chart, event) {
     if (!best) return hideTip();
     const {one, i} = best;
     replace(tip.element, el("p", {class: "tip-title"}, spec.tip.title ? spec.tip.title(one.x[i], i) : x.names[one.x[i]]), row(one, one.y[i], i));
-    tip.mark.style.setProperty("--c", one.color);
+    tip.mark.style.setProperty("--c", one.solid || one.color);
     tip.mark.style.left = best.left + "px";
     tip.mark.style.top = best.top + "px";
     plot.over.append(tip.mark);
   }
   const {element} = tip;
+  tip.chart = chart;
   element.hidden = false;
   // Beside the pointer, on the side that has room.
   const width = element.offsetWidth, height = element.offsetHeight;
@@ -261,7 +282,8 @@ function showTip(chart, event) {
   element.style.top = Math.max(0, Math.min(event.clientY - height / 2, innerHeight - height)) + "px";
 }
 
-document.addEventListener("scroll", hideTip, {passive: true, capture: true});
+document.addEventListener("scroll", () => hideTip(), {passive: true, capture: true});
+document.addEventListener("pointerdown", () => hideTip(), {passive: true});
 
 // ---- around charts
 
@@ -272,13 +294,13 @@ function forget(container) {
 function forgetBox(box) {
   const chart = charts.get(box);
   if (!chart) return;
+  hideTip(chart);
   waiting.delete(box);
   inSight.delete(box);
   sizes.unobserve(box);
   sight.unobserve(box);
   chart.plot.destroy();
   charts.delete(box);
-  hideTip();
 }
 
 function forgetAll() {

@@ -63,19 +63,18 @@ function prepare(json) {
 }
 
 /** What the first screen does not need; in a file it stands at the end. {notes, runs, trajectories: names, turns: columns} */
-function details() {
-  const {data} = state;
+function details(data = state.data) {
   if (!data.details) data.details = JSON.parse(byId("details").textContent);
   return data.details;
 }
 
-const isMeasured = key => details().turns[key] !== null;
+const isMeasured = (key, data = state.data) => details(data).turns[key] !== null;
 
 /** A number for each turn; NaN is what was not measured. */
-function column(key) {
-  const {data} = state, known = data.columns || (data.columns = {});
+function column(key, data = state.data) {
+  const known = data.columns || (data.columns = {});
   if (!known[key]) {
-    const values = details().turns[key], out = known[key] = new Float64Array(data.turnCount).fill(NaN);
+    const values = details(data).turns[key], out = known[key] = new Float64Array(data.turnCount).fill(NaN);
     if (values) for (let k = 0; k < out.length; k++) if (values[k] !== null) out[k] = values[k];
   }
   return known[key];
@@ -101,8 +100,8 @@ function select() {
   state.selected = out;
 }
 
-function nameOf(dimension, number) {
-  const text = state.data.names[dimension][number];
+function nameOf(dimension, number, data = state.data) {
+  const text = data.names[dimension][number];
   return dimension === "arch" ? ARCH_NAMES[text] || text : text;
 }
 

@@ -50,7 +50,7 @@ function drawKey(section) {
 
 function drawFast(body) {
   const {data} = state;
-  const most = Math.max(1.1, Math.ceil(largestSpeedup() * 10 + 0.5) / 10);
+  const most = lastThreshold();
   if (!body.firstChild) {
     const slider = el("input", {type: "range", min: 0, max: most, step: 0.01, value: state.p, id: "threshold-slider",
       oninput: () => setThreshold(Number(slider.value))});
@@ -69,7 +69,6 @@ function drawFast(body) {
     body.most = most;
   }
   const series = groups(state.selected, [state.series]);
-  if (view.focus !== null && !series.some(one => one.key === view.focus)) view.focus = null;
   replace(body.querySelector(".legends"), legend(series, view.focus, key => { view.focus = key; refresh(["fast", "multiples", "reasoning"]); }));
   const archs = [...new Set(state.selected.map(i => data.of.arch[i]))].sort((a, b) => a - b);
   const panels = body.querySelector(".panels");
@@ -84,22 +83,26 @@ function drawFast(body) {
   }
   body.figures.forEach((one, arch) => {
     one.element.hidden = !archs.includes(arch);
-    replace(one.element.querySelector(".behind"), dataTable(`Fast_p on ${nameOf("arch", arch)}, percent of turns`, () => fastTable(arch)));
+    dataTable(one.element.querySelector(".behind"), `Fast_p on ${nameOf("arch", arch)}, percent of turns`, () => fastTable(arch));
   });
   for (const arch of archs) drawFastPanel(body.figures[arch], arch, series, body.most);
   const readout = body.querySelector(".readout");
-  if (readout.firstChild) drawReadout(readout, archs); else later(() => drawReadout(readout, panels.dataset.archs.split(",").filter(Boolean).map(Number))); // nobody sees it at first
+  if (timings.ready) drawReadout(readout, archs); else later(() => drawReadout(readout, panels.dataset.archs.split(",").filter(Boolean).map(Number))); // nobody sees it at first
 }
 
 const GRID = Array.from({length: 24}, (_, i) => i * 0.05);
 
 const steps = {most: NaN, x: []};
 
-/** 161 thresholds from 0 to `most`; the same array for the same `most`. */
+/** Thresholds from 0 to `most`, at hundredths, so that what a chart says is exact; the same array for the same `most`. */
 function stepsTo(most) {
-  if (steps.most !== most) Object.assign(steps, {most, x: Array.from({length: 161}, (_, s) => most * s / 160)});
+  const hundredths = Math.ceil(most / 4); // at most some 400 of them
+  if (steps.most !== most) Object.assign(steps, {most, x: Array.from({length: Math.floor(100 * most / hundredths + 1e-6) + 1}, (_, s) => s * hundredths / 100)});
   return steps.x;
 }
+
+/** Where axes of thresholds end: behind the largest speed-up, at a tenth. */
+const lastThreshold = () => Math.max(1.1, Math.ceil(largestSpeedup() * 10 + 0.5) / 10);
 
 /** Fast_p in percent at many thresholds at once, {x, y}: only at 0 where correct turns were not timed, null where that is not known. */
 function curve(trajectories, most, target) {
@@ -132,7 +135,7 @@ function drawFastPanel(figure, arch, series, most) {
     if (!points) continue;
     const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
     highest = Math.max(highest, points.y[0]);
-    lines.push({name: one.name, ...points, color: faded ? fade(color, 0.18) : color, width: faded ? 1.5 : 2, dash: seriesDash(one.color), point: points.x.length === 1 ? 8 : 0, faded, trajectories});
+    lines.push({name: one.name, ...points, color: faded ? fade(color, 0.18) : color, solid: color, width: faded ? 1.5 : 2, dash: seriesDash(one.color), point: points.x.length === 1 ? 8 : 0, faded, trajectories});
   }
   lines.sort((a, b) => b.faded - a.faded);
   const spec = {
@@ -175,6 +178,7 @@ function setThreshold(p) {
     if (!one.element.hidden) moveThreshold(one.box, p);
   }
   drawReadout(body.querySelector(".readout"), body.querySelector(".panels").dataset.archs.split(",").filter(Boolean).map(Number));
+  if (view.pair.metric === "fast") refresh(["pair"]);
 }
 
 function drawReadout(place, archs) {
@@ -312,7 +316,7 @@ function drawMultiples(body) {
     body.append(el("div", {class: "controls"}, choice("Show", MULTIPLE_METRICS, chosen.metric, value => { chosen.metric = value; refresh(["multiples"]); }),
       choice("A row for each", [["arch", "Architecture"], ["language", "Language"], ["pack", "Knowledge pack"]], chosen.rows, value => { chosen.rows = value; refresh(["multiples"]); }),
       choice("Series", seriesChoices(), state.series, value => { state.series = value; view.focus = null; document.querySelector("#fast select").value = value; refresh(["fast", "multiples", "reasoning"]); })),
-      el("div", {class: "legends"}), el("div", {class: "place"}), el("div", {class: "more"}));
+      el("div", {class: "legends"}), el("div", {class: "place"}), el("div", {class: "behind"}), el("div", {class: "more"}));
   }
   const series = groups(state.selected, [state.series]);
   replace(body.querySelector(".legends"), legend(series, view.focus, key => { view.focus = key; refresh(["fast", "multiples", "reasoning"]); }));
@@ -322,7 +326,8 @@ function drawMultiples(body) {
   columns.sort((a, b) => (b.models > 2) - (a.models > 2));
   const shown = chosen.all ? columns : columns.slice(0, 5);
   const place = body.querySelector(".place"), wanted = JSON.stringify([rows.map(r => r.key), shown.map(c => c.key)]);
-  if (place.dataset.wanted !== wanted) {
+  const others = place.dataset.wanted !== wanted;
+  if (others) {
     place.dataset.wanted = wanted;
     body.cells = [];
     body.known = body.known || new Map(); // charts that were drawn before
@@ -341,12 +346,12 @@ function drawMultiples(body) {
       }
       body.cells.push(one);
       return one.element;
-    })))), el("div", {class: "behind"}));
-    replace(body.querySelector(".more"), columns.length > 5 ? el("button", {type: "button", class: "quiet", onclick: () => { chosen.all = !chosen.all; refresh(["multiples"]); }},
-      chosen.all ? "Show five problems" : `Show all ${columns.length} problems`) : null);
+    })))));
   }
-  replace(place.querySelector(".behind"), dataTable("Small multiples", () => multiplesTable()));
-  const most = Math.max(1.1, largestSpeedup()), isFast = chosen.metric === "fast";
+  replace(body.querySelector(".more"), columns.length > 5 ? el("button", {type: "button", class: "quiet", onclick: () => { chosen.all = !chosen.all; refresh(["multiples"]); }},
+    chosen.all ? "Show five problems" : `Show all ${columns.length} problems`) : null);
+  dataTable(body.querySelector(".behind"), "Small multiples", () => multiplesTable());
+  const most = lastThreshold(), isFast = chosen.metric === "fast";
   let highest = 0;
   const made = body.cells.map(cell => {
     const lines = [];
@@ -356,19 +361,20 @@ function drawMultiples(body) {
       if (!points) continue;
       for (const y of points.y) highest = Math.max(highest, y);
       const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
-      lines.push({name: one.name, ...points, color: faded ? fade(color, 0.18) : color, width: faded ? 1 : 1.8, dash: seriesDash(one.color), point: points.x.length === 1 ? 6 : isFast || faded ? 0 : 3.5, faded});
+      lines.push({name: one.name, ...points, color: faded ? fade(color, 0.18) : color, solid: color, width: faded ? 1 : 1.8, dash: seriesDash(one.color), point: points.x.length === 1 ? 6 : isFast || faded ? 0 : 3.5, faded});
     }
     return [cell, lines.sort((a, b) => b.faded - a.faded)];
   });
   const top = chosen.metric === "best" ? Math.max(1, Math.ceil(highest * 10) / 10) : Math.min(100, Math.max(10, Math.ceil(highest / 10) * 10));
   for (const [cell, lines] of made) {
-    draw(cell.box, {series: lines, x: {min: isFast ? 0 : 1, max: isFast ? most : Math.min(data.maxTurns, 32), small: true, whole: !isFast}, y: {min: 0, max: top},
+    // Those that have just been put in place again are not known to be in sight.
+    (others ? drawNow : draw)(cell.box, {series: lines, x: {min: isFast ? 0 : 1, max: isFast ? most : Math.min(data.maxTurns, 32), small: true, whole: !isFast}, y: {min: 0, max: top},
       tip: {title: x => isFast ? `p = ${x.toFixed(2)}` : `T = ${x}`, line: (one, y) => `${one.name}: ${y.toFixed(chosen.metric === "best" ? 3 : 1)}`}});
   }
 }
 
 function multiplesTable() {
-  const chosen = view.multiples, last = Math.min(state.data.maxTurns, 32), most = Math.max(1.1, largestSpeedup());
+  const chosen = view.multiples, last = Math.min(state.data.maxTurns, 32), most = lastThreshold();
   const steps = chosen.metric === "fast" ? [0, 0.25, 0.5, 0.75, 1] : Array.from({length: last}, (_, i) => i + 1);
   const rows = groups(state.selected, [chosen.rows, "problem", state.series]);
   return {header: [DIMENSION_NAMES[chosen.rows], "Problem", DIMENSION_NAMES[state.series], ...steps.map(s => (chosen.metric === "fast" ? "p = " : "T = ") + s)],
@@ -390,7 +396,8 @@ const PAIR_METRICS = [["fast", "Fast_p at the threshold, % of turns"], ["correct
 
 function pairMeasure(metric) {
   if (metric === "within") return i => within([i], Infinity).correct;
-  return i => fast([i], metric === "fast" ? state.p : 0, metric === "target");
+  const p = metric === "fast" ? state.p : 0;
+  return i => fast([i], p, metric === "target");
 }
 
 function drawPair(body) {
@@ -473,7 +480,7 @@ function drawClasses(body) {
     body.append(el("div", {class: "controls"}, choice("By", [["turn", "Turn"], ["model", "Model"], ["arch", "Architecture"], ["problem", "Problem"], ["language", "Language"], ["pack", "Knowledge pack"]], by,
       value => { view.classesBy = value; refresh(["classes"]); })), el("div", {class: "legends"}), el("div", {class: "place"}));
     body.figure = figure(null, 340, "Failure classes");
-    body.querySelector(".place").append(body.figure.element, dataTable("Failure classes, turns", () => classTable(body)));
+    body.querySelector(".place").append(body.figure.element, el("div", {class: "behind"}));
   }
   const labels = data.names.label.length, totals = new Float64Array(labels), columns = [];
   const column = name => { const one = {name, counts: new Float64Array(labels), turns: 0}; columns.push(one); return one; };
@@ -496,6 +503,7 @@ function drawClasses(body) {
   draw(box, {bars: "stacked", lying: !turn, series: body.order.map(label => ({name: data.names.label[label], label, color: classColor(label), y: columns.map(one => one.turns ? 100 * one.counts[label] / one.turns : null)})),
     x: {names: columns.map(one => one.name)}, y: {min: 0, max: 100, title: "percent of turns"},
     tip: {line: (one, _, k) => { const {counts, turns} = body.columns[k]; return `${one.name}: ${thousands(counts[one.label])} (${percent(counts[one.label], turns)} %)`; }, foot: k => plural(body.columns[k].turns, "turn")}});
+  dataTable(body.querySelector(".behind"), "Failure classes, turns", () => classTable(body));
   const all = turnsOf(state.selected);
   replace(body.querySelector(".legends"), marks(body.order.map(label => ({color: classColor(label), text: data.names.label[label], detail: `${thousands(totals[label])} (${percent(totals[label], all)} %)`}))));
 }
@@ -547,7 +555,8 @@ function drawFindings(body) {
   forget(body);
   const one = figure(null, 50 + 24 * shown.length, "Turns with each finding");
   replace(body, el("p", {class: "lead"}, "Rules of errors and warnings that the evaluator named, by the number of turns that have one."), one.element,
-    dataTable("Findings by rule", () => ({header: ["Rule", "Turns", "% of turns"], rows: order.map(rule => [data.names.rule[rule], thousands(counts[rule]), percent(counts[rule], turns)])})));
+    body.querySelector(".behind") || el("div", {class: "behind"}));
+  dataTable(body.querySelector(".behind"), "Findings by rule", () => ({header: ["Rule", "Turns", "% of turns"], rows: order.map(rule => [data.names.rule[rule], thousands(counts[rule]), percent(counts[rule], turns)])}));
   draw(one.box, {bars: "grouped", lying: true, series: [{name: "turns", color: PALETTE[mode()][0], y: shown.map(rule => counts[rule])}], x: {names: shown.map(rule => data.names.rule[rule])},
     y: {min: 0, max: roundUp(counts[shown[0]]), title: "turns", whole: true}, tip: {line: (_, count) => plural(count, "turn")}});
 }
@@ -563,7 +572,7 @@ function drawReasoning(body) {
   if (!isMeasured("reasoning_tokens")) return replace(body, el("p", {class: "note"}, "Reasoning tokens: not measured in these runs."));
   if (!body.figure) {
     body.figure = figure("Correct turns by the reasoning tokens spent on them", 320, "Share of correct turns by reasoning tokens");
-    body.append(body.figure.element, dataTable("Correct turns by reasoning tokens", () => reasoningTable(body)), el("p", {class: "note"}, `Bins with fewer than ${LEAST_IN_BIN} turns of a series are left out of the chart; the table has them. Turns that do not tell their tokens count nowhere here.`));
+    body.append(body.figure.element, el("div", {class: "behind"}), el("p", {class: "note"}, `Bins with fewer than ${LEAST_IN_BIN} turns of a series are left out of the chart; the table has them. Turns that do not tell their tokens count nowhere here.`));
   }
   const all = column("reasoning_tokens");
   body.series = groups(state.selected, [state.series]).map(one => {
@@ -577,9 +586,10 @@ function drawReasoning(body) {
     }
     return {...one, bins};
   });
+  dataTable(body.querySelector(".behind"), "Correct turns by reasoning tokens", () => reasoningTable(body));
   const lines = body.series.map(one => {
     const color = seriesColor(one.color), faded = view.focus !== null && view.focus !== one.key;
-    return {name: one.name, x: BINS.slice(1).map((_, b) => b), y: one.bins.map(bin => bin.of >= LEAST_IN_BIN ? 100 * bin.count / bin.of : null), color: faded ? fade(color, 0.18) : color, dash: seriesDash(one.color), point: 7, width: faded ? 1.5 : 2, faded, bins: one.bins};
+    return {name: one.name, x: BINS.slice(1).map((_, b) => b), y: one.bins.map(bin => bin.of >= LEAST_IN_BIN ? 100 * bin.count / bin.of : null), color: faded ? fade(color, 0.18) : color, solid: color, dash: seriesDash(one.color), point: 7, width: faded ? 1.5 : 2, faded, bins: one.bins};
   }).sort((a, b) => b.faded - a.faded);
   draw(body.figure.box, {series: lines, x: {names: BINS.slice(1).map((_, b) => binName(b)), title: "reasoning tokens of the turn"}, y: {min: 0, max: roundUp(Math.max(...lines.flatMap(one => one.y))), title: "percent correct"},
     tip: {line: (one, _, b) => { const bin = one.bins[b]; return `${one.name}: ${percent(bin.count, bin.of)} % of ${thousands(bin.of)} turns`; }}});

@@ -1,11 +1,12 @@
 // One trajectory, turn by turn: what was judged, what was found and where, what changed in the kernel, what the model was told.
 
 const MARKS = {passed: "✓", failed: "✗", unknown: "?", skipped: "–"};
-const viewer = {index: -1, texts: null, turn: 0, mode: "source"};
+// `data` are those of when it was opened: numbers of trajectories may have changed since.
+const viewer = {data: null, version: 0, index: -1, texts: null, turn: 0, mode: "source"};
 
 async function textsOf(index) {
   if (state.live) {
-    const reply = await fetch(`texts?trajectory=${index}&version=${state.version}`);
+    const reply = await fetch(`texts?trajectory=${index}&version=${viewer.version}`);
     if (!reply.ok) throw new Error(await reply.text());
     return unzip(await reply.arrayBuffer());
   }
@@ -17,20 +18,23 @@ async function textsOf(index) {
 
 async function openTrajectory(index) {
   const dialog = byId("view");
+  viewer.data = state.data;
+  viewer.version = state.version;
   viewer.index = index;
   viewer.turn = 0;
   viewer.texts = null;
   viewer.problem = "";
+  const {data} = viewer;
   let texts = null, problem = "";
   try {
     texts = await textsOf(index);
   } catch (error) {
     problem = String(error.message || error);
   }
-  if (viewer.index !== index) return; // another one has been asked for meanwhile
+  if (viewer.index !== index || viewer.data !== data) return; // another one has been asked for meanwhile
   viewer.texts = texts;
   viewer.problem = problem;
-  const turns = state.data.first[index + 1] - state.data.first[index];
+  const turns = data.first[index + 1] - data.first[index];
   viewer.turn = Math.max(0, Math.min(turns - 1, viewer.turn));
   drawViewer();
   if (!dialog.open) dialog.showModal();
@@ -38,7 +42,7 @@ async function openTrajectory(index) {
 }
 
 function drawViewer() {
-  const {data} = state, i = viewer.index, first = data.first[i], dialog = byId("view");
+  const {data} = viewer, i = viewer.index, first = data.first[i], dialog = byId("view");
   const tabs = [];
   for (let k = first; k < data.first[i + 1]; k++) {
     const turn = k - first, label = data.names.label[data.label[k]];
@@ -49,13 +53,13 @@ function drawViewer() {
         event.preventDefault();
         showTurn(Math.max(0, Math.min(last, step)));
         byId("tab-" + viewer.turn).focus();
-      }}, el("span", {class: "swatch", color: classColor(data.label[k]), "aria-hidden": "true"}), `Turn ${data.number[k]}`, el("span", {class: "soft"}, label)));
+      }}, el("span", {class: "swatch", color: classColor(data.label[k], data), "aria-hidden": "true"}), `Turn ${data.number[k]}`, el("span", {class: "soft"}, label)));
   }
-  const facts = [nameOf("model", data.of.model[i]), nameOf("problem", data.of.problem[i]), nameOf("arch", data.of.arch[i]), nameOf("language", data.of.language[i]),
-    data.names.workload[data.of.workload[i]], "pack: " + nameOf("pack", data.of.pack[i])];
+  const facts = [nameOf("model", data.of.model[i], data), nameOf("problem", data.of.problem[i], data), nameOf("arch", data.of.arch[i], data), nameOf("language", data.of.language[i], data),
+    data.names.workload[data.of.workload[i]], "pack: " + nameOf("pack", data.of.pack[i], data)];
   const texts = viewer.texts;
   const end = texts ? (texts.exit_status ? `${texts.exit_status} (${texts.stop_reason})` : texts.pending ? "running: an answer is being judged" : "running") : "";
-  replace(dialog, el("div", {class: "view-head"}, el("h2", {id: "view-title"}, `${details().trajectories[i]} `, el("span", {class: "soft"}, data.names.run[data.of.run[i]])),
+  replace(dialog, el("div", {class: "view-head"}, el("h2", {id: "view-title"}, `${details(data).trajectories[i]} `, el("span", {class: "soft"}, data.names.run[data.of.run[i]])),
     el("button", {type: "button", class: "quiet", onclick: () => dialog.close()}, "Close")),
   el("p", {class: "soft"}, facts.join(" · "), end ? ` · ${end}` : "", texts && texts.error ? `: ${texts.error}` : ""),
   el("div", {role: "tablist", class: "tabs", "aria-label": "Turns"}, tabs), el("div", {id: "turn-panel", role: "tabpanel", tabIndex: 0}));
@@ -70,19 +74,19 @@ function showTurn(turn) {
 }
 
 function drawTurn() {
-  const {data} = state, k = data.first[viewer.index] + viewer.turn, panel = byId("turn-panel");
+  const {data} = viewer, k = data.first[viewer.index] + viewer.turn, panel = byId("turn-panel");
   panel.setAttribute("aria-labelledby", "tab-" + viewer.turn);
   const known = [["Class", data.names.label[data.label[k]]], ["Speed-up", Number.isNaN(data.speedup[k]) ? (data.label[k] === CORRECT ? NOT_MEASURED : "–") : speed(data.speedup[k])],
     ["Target instruction", ["no", "yes", "unknown"][data.target[k] - NO]]];
   for (const [key, name] of [["reasoning_tokens", "Reasoning tokens"], ["tokens", "Tokens"], ["cost", "Cost, $"], ["model_seconds", "Model, s"], ["judge_seconds", "Judging, s"], ["host_seconds", "Evaluator host, s"], ["cpu_seconds", "Evaluator CPU, s"], ["gpu_seconds", "GPU, s"]]) {
-    if (!isMeasured(key)) continue;
-    const value = column(key)[k];
+    if (!isMeasured(key, data)) continue;
+    const value = column(key, data)[k];
     known.push([name, Number.isNaN(value) ? NOT_MEASURED : key.endsWith("tokens") ? thousands(value) : amount(value)]);
   }
   const facts = el("dl", {class: "facts"}, known.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   const turn = viewer.texts && viewer.texts.turns[viewer.turn];
   if (!turn) {
-    const published = details().runs[data.of.run[viewer.index]].kind === "published";
+    const published = details(data).runs[data.of.run[viewer.index]].kind === "published";
     return replace(panel, facts, el("p", {class: "note"}, viewer.problem || (published ? "Published results hold no kernels, findings or feedback: there is no more to show of this turn."
       : "The texts of this trajectory were left out of the page to keep it small; ptxbench report --page-texts sets the limit.")));
   }
@@ -110,7 +114,7 @@ function timelineOf(turn) {
   if (!turn.timeline) return null;
   const what = " of the emulated run: warps, copies, tensor cores and mbarriers, to be opened in Perfetto (ui.perfetto.dev) or chrome://tracing. Its times are a model's.";
   if (!turn.timeline.file) return el("p", {class: "timeline soft"}, "The timeline", what, ` ${turn.timeline.why}: `, el("code", {}, turn.timeline.path));
-  const name = `${details().trajectories[viewer.index]}_turn_${turn.number}.json.gz`;
+  const name = `${details(viewer.data).trajectories[viewer.index]}_turn_${turn.number}.json.gz`;
   const save = () => {
     const address = URL.createObjectURL(new Blob([decode(turn.timeline.file)], {type: "application/gzip"}));
     el("a", {href: address, download: name}).click();

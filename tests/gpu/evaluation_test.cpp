@@ -23,6 +23,13 @@ class OnGpu : public testing::Test {
     out.timing = false;
     return out;
   }
+  static EvaluateOptions timed_options(std::size_t calls) {
+    EvaluateOptions out = options();
+    out.timing = true;
+    out.count_instructions = false;
+    out.stop = gpu::StopRule::exactly(calls);
+    return out;
+  }
   static std::string gpu_candidate_source(const char* name) {
     return base::read_file(std::filesystem::path("tests/gpu/candidates") / name).value();
   }
@@ -51,10 +58,7 @@ TEST_F(OnGpu, ExamplesPassAndAreTimed) {
 
 // O and L of a backward pass follow from the other inputs: none of them can be made anew, but all can be permuted.
 TEST_F(OnGpu, BackwardPassesMeetPermutedInputs) {
-  EvaluateOptions timed = options();
-  timed.timing = true;
-  timed.count_instructions = false;
-  timed.stop = gpu::StopRule::exactly(24);
+  EvaluateOptions timed = timed_options(24);
   const auto dataset = problem::Dataset::load(problem::dataset_roots({}).value()).value();
   const std::string honest = example_source("attention_backward.cu");
   const std::string replayed =
@@ -97,10 +101,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, replay);
 // Unit rows, decay and scale of the delta rule and scale factors of FP8 fit any contents of the others: these are new
 // in each call.
 TEST_F(OnGpu, DerivedInputsThatFitAnyOthersKeepNothingFromBeingFresh) {
-  EvaluateOptions timed = options();
-  timed.timing = true;
-  timed.count_instructions = false;
-  timed.stop = gpu::StopRule::exactly(24);
+  EvaluateOptions timed = timed_options(24);
   const auto dataset = problem::Dataset::load(problem::dataset_roots({}).value()).value();
   const struct {
     const char *candidate, *definition, *axis;
@@ -163,10 +164,7 @@ TEST_F(OnGpu, AnEndlessKernelIsEnded) {
 }
 
 TEST_F(OnGpu, HabitsOfHostCodeAreBorne) {
-  EvaluateOptions timed = options();
-  timed.timing = true;
-  timed.count_instructions = false;
-  timed.stop = gpu::StopRule::exactly(24);
+  EvaluateOptions timed = timed_options(24);
   for (const int habit : {1, 2, 3, 4, 5}) {
     const Evaluation got = evaluate(gpu_candidate_source("call_habits.cu"), small_problem(habit), timed);
     EXPECT_EQ(got.verdict, Status::passed) << habit << dump(got);
@@ -183,10 +181,7 @@ TEST_F(OnGpu, HabitsOfHostCodeAreBorne) {
 }
 
 TEST_F(OnGpu, TheTunedBaselineIsNoSlower) {
-  EvaluateOptions timed = options();
-  timed.timing = true;
-  timed.count_instructions = false;
-  timed.stop = gpu::StopRule::exactly(48);
+  EvaluateOptions timed = timed_options(48);
   const auto problem = small_problem(256);
   const Evaluation first = evaluate(example_source("gemm_warp_specialized.cu"), problem, timed);
   timed.tuned_baseline = true;

@@ -30,9 +30,10 @@ function notice(body, error) {
 
 /** Draws what nobody has come near yet, one after the other, so that places of the page stay where they are. */
 function drawRest() {
-  const name = isWhole() ? Object.keys(SECTIONS).find(one => dirty.has(one)) : null;
+  if (!state.data || !isWhole()) return;
+  const name = Object.keys(SECTIONS).find(one => dirty.has(one));
   if (name) later(() => { drawSection(name); drawRest(); });
-  else if (isWhole()) goToPlace();
+  else goToPlace();
 }
 
 let atPlace = false;

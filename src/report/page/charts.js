@@ -93,7 +93,7 @@ function draw(box, spec) {
  *            nothing. `point` is the size of points in px, `solid` the colour of a faded one's name. `low`: with this as the lower edge and y as the upper one, a band.
  *   x, y     {min, max, title, whole, small}; x.names: categories, at 0, 1, ...; whole: no fractions at the axis
  *   bars     "stacked" or "grouped", over x.names; `lying` bars have their names at the left
- *   tip      {title(x, index), line(series, y, index), foot(index)}: what a pointer brings up
+ *   tip      {title(x), line(series, y, index), foot(index)}: what a pointer brings up; categories are their own titles
  *   pick     (x) called with the place of a click; threshold: a line at x
  */
 function drawNow(box, spec) {
@@ -252,7 +252,7 @@ function showTip(chart, event) {
   if (bars) {
     const index = Math.round(plot.posToVal(lying ? event.offsetY : event.offsetX, "x"));
     if (!(index >= 0 && index < x.names.length)) return hideTip();
-    replace(tip.element, el("p", {class: "tip-title"}, spec.tip.title ? spec.tip.title(index, index) : x.names[index]), series.filter(one => bars === "stacked" ? one.y[index] : one.y[index] !== null).map(one => row(one, one.y[index], index)),
+    replace(tip.element, el("p", {class: "tip-title"}, x.names[index]), series.filter(one => bars === "stacked" ? one.y[index] : one.y[index] !== null).map(one => row(one, one.y[index], index)),
       spec.tip.foot ? el("p", {}, spec.tip.foot(index)) : null);
   } else {
     let best = null, least = Infinity;
@@ -267,7 +267,7 @@ function showTip(chart, event) {
     }
     if (!best) return hideTip();
     const {one, i} = best;
-    replace(tip.element, el("p", {class: "tip-title"}, spec.tip.title ? spec.tip.title(one.x[i], i) : x.names[one.x[i]]), row(one, one.y[i], i));
+    replace(tip.element, el("p", {class: "tip-title"}, spec.tip.title ? spec.tip.title(one.x[i]) : x.names[one.x[i]]), row(one, one.y[i], i));
     tip.mark.style.setProperty("--c", one.solid || one.color);
     tip.mark.style.left = best.left + "px";
     tip.mark.style.top = best.top + "px";
